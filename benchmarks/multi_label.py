@@ -138,12 +138,20 @@ def noisy_labels(true: NDArray[np.int64], noise: str, seed: int) -> Tensor:
     ).labels
 
 
-def out_of_fold(x: NDArray[np.float32], labels: Tensor, learner: str) -> NDArray[np.float64]:
-    """Return the probabilities of all labels, by five folds."""
-    y, probs = labels.numpy(), np.zeros(labels.shape)
-    for train, other in KFold(5, shuffle=True, random_state=0).split(x):
-        probs[other] = _fitted(learner, x[train], y[train], x[other])
-    return probs
+_PROBS: dict[tuple[Any, ...], NDArray[np.float64]] = {}
+
+
+def out_of_fold(
+    cell: Mapping[str, Any], data: Problem, labels: Tensor, learner: str
+) -> NDArray[np.float64]:
+    """Return the probabilities of all labels, by five folds; the same for all methods."""
+    key = cell["data"], cell["noise"], cell["seed"], learner
+    if key not in _PROBS:
+        y, probs = labels.numpy(), np.zeros(labels.shape)
+        for train, other in KFold(5, shuffle=True, random_state=0).split(data.x):
+            probs[other] = _fitted(learner, data.x[train], y[train], data.x[other])
+        _PROBS[key] = probs
+    return _PROBS[key]
 
 
 def _fitted(
@@ -162,7 +170,7 @@ def measured_suspects(cell: Mapping[str, Any], data: Problem) -> dict[str, float
     """Measure the suspects of one method, and the rates that noisebound estimates."""
     labels = noisy_labels(data.y, cell["noise"], cell["seed"])
     is_wrong = (labels.numpy() != data.y).ravel()
-    probs = out_of_fold(data.x, labels, cell["learner"])
+    probs = out_of_fold(cell, data, labels, cell["learner"])
     if cell["method"] == "cleanlab":
         found, score = _cleanlab(probs, labels)
         return _scores(is_wrong, found, score)
@@ -268,7 +276,9 @@ def measured_training(cell: Mapping[str, Any], data: Problem, epochs: int) -> di
     elif cell["method"] in LEARNERS:
         probs = _fitted(cell["method"], data.x, labels.numpy(), data.test_x)
     else:
-        estimate = estimated(cell, data, labels)
+        known = out_of_fold(cell, data, labels, "trees")
+        estimate = nb.estimate_noise(known, labels, multi_label=True)
+        assert isinstance(estimate, nb.MultiLabelEstimate)
         probs = trained(data, labels, criterion_of(cell["method"], estimate), seed, epochs)
         if cell["method"] != "fce+b":  # where presence and absence explain an observed label alike
             middle = ((estimate.added + 1 - estimate.missed) / 2).numpy()
@@ -282,19 +292,6 @@ def measured_training(cell: Mapping[str, Any], data: Problem, epochs: int) -> di
         "precision": float(average_precision_score(data.test_y, probs, average="macro")),
         "seconds": time.process_time() - begin,
     }
-
-
-_ESTIMATES: dict[tuple[Any, ...], nb.MultiLabelEstimate] = {}
-
-
-def estimated(cell: Mapping[str, Any], data: Problem, labels: Tensor) -> nb.MultiLabelEstimate:
-    """Return the noise by extremely randomized trees, once for all methods."""
-    key = cell["data"], cell["noise"], cell["seed"]
-    if key not in _ESTIMATES:
-        found = nb.estimate_noise(out_of_fold(data.x, labels, "trees"), labels, multi_label=True)
-        assert isinstance(found, nb.MultiLabelEstimate)
-        _ESTIMATES[key] = found
-    return _ESTIMATES[key]
 
 
 def print_cost() -> None:

@@ -22,6 +22,8 @@ SCRIPTS = [
     ("memorizing", None),
     ("twins", None),
     ("annotators", None),
+    ("multi_label", "suspects"),
+    ("multi_label", "training"),
 ]
 
 

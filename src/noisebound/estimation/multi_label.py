@@ -155,16 +155,64 @@ def estimate_label_noise(
 ) -> MultiLabelEstimate:
     """Return the noise of multi-label data; see `estimate_noise`."""
     rounds = _ROUNDS if method == "agreement" else 0  # the others take noisy probabilities
-    found = _of_labels(list(_each_label(*_check(probs, labels))), method, rounds)
-    by_label = tuple(each.estimate for each in found)
+    return _estimate(list(_each_label(*_check(probs, labels))), method, rounds)
+
+
+def find_label_suspects(
+    probs: ArrayLike, labels: ArrayLike, transition: ArrayLike | None, corrected: bool
+) -> MultiLabelSuspects:
+    """Return the suspects of multi-label data; see `find_suspects`."""
+    predicted, observed = _check(probs, labels)
+    columns = list(_each_label(predicted, observed))
+    unknown: list[int] = []
+    if transition is None:
+        estimate = _estimate(columns, "agreement", 0 if corrected else _ROUNDS)
+        matrices = estimate.transitions
+        unknown = [k for k, each in enumerate(estimate.by_label) if each.diagnostics.rejection]
+    else:
+        matrices = check_label_transitions(transition, len(columns)).cpu()
+    score = torch.full(observed.shape, -torch.inf, dtype=torch.float64)
+    for k, (p, y) in enumerate(columns):
+        true = p if corrected else _through(p, y, matrices[k])
+        suspects = suspects_of(_two_classes(true), y, matrices[k])
+        if k in unknown:  # the ranking may still help, but none of these labels can be called wrong
+            suspects = Suspects(suspects.score - suspects.score.max(), None).neutral()
+        score[observed[:, k] >= 0, k] = suspects.score
+    if unknown:
+        warnings.warn(
+            f"no suspects of the labels {_listed(unknown)}: their predictions have nothing to do "
+            "with the labels; train the model for more epochs, or on other features",
+            UnknownNoiseWarning,
+            stacklevel=frames_to_caller(),
+        )
+    return MultiLabelSuspects(score, observed)
+
+
+def _estimate(
+    columns: Sequence[tuple[Tensor, Tensor]], method: EstimationMethod, rounds: int
+) -> MultiLabelEstimate:
+    """Return the noise of all labels, with less sampling error in the rates of rare labels.
+
+    Empirical Bayes shrinks the rates of missed labels to their mean, as far as chance explains
+    their differences, and those of added labels to theirs.
+    """
+    found = [_of_label(p, y, method, rounds) for p, y in columns]
+    rates = torch.stack([1 - each.estimate.transition.diagonal() for each in found])
+    if rounds:
+        judged = torch.stack([each.judged for each in found])
+        rates = torch.stack([shrunk_to_mean(rates[:, k], judged[:, k]) for k in (0, 1)], dim=1)
+    intervals = torch.stack([each.intervals for each in found])
+    intervals[..., 0] = intervals[..., 0].minimum(rates)
+    intervals[..., 1] = intervals[..., 1].maximum(rates)
+    by_label = tuple(
+        _with_rates(each.estimate, *pair) for each, pair in zip(found, rates, strict=True)
+    )
     weights = as_float64([each.diagnostics.examples for each in by_label])
     count = int(weights.sum())
-    weights /= count
     matrices = torch.stack([each.transition * each.class_prior for each in by_label])
-    joint = torch.einsum("k,kij->ij", weights, matrices)
+    joint = torch.einsum("k,kij->ij", weights / count, matrices)
     rate = float(joint[0, 1] + joint[1, 0])
-    low, high = (weights @ as_float64([each.interval for each in by_label])).tolist()
-    intervals = torch.stack([each.intervals for each in found])
+    low, high = (weights / count @ as_float64([each.interval for each in by_label])).tolist()
     condition = by_label[0].condition
     return MultiLabelEstimate(
         noise_rate=rate,
@@ -184,114 +232,34 @@ def estimate_label_noise(
     )
 
 
-def find_label_suspects(
-    probs: ArrayLike, labels: ArrayLike, transition: ArrayLike | None, corrected: bool
-) -> MultiLabelSuspects:
-    """Return the suspects of multi-label data; see `find_suspects`."""
-    predicted, observed = _check(probs, labels)
-    count = observed.shape[1]
-    matrices = None if transition is None else check_label_transitions(transition, count).cpu()
-    columns = list(_each_label(predicted, observed))
-    score = torch.full(observed.shape, -torch.inf, dtype=torch.float64)
-    unknown = []
-    if matrices is None:
-        found = _of_labels(columns, "agreement", 0 if corrected else _ROUNDS)
-        unknown = [k for k, each in enumerate(found) if each.is_unknown]
-        judged = [(each.true, each.estimate.transition) for each in found]
-    else:
-        judged = [
-            (p if corrected else _through(p, y, matrix), matrix)
-            for (p, y), matrix in zip(columns, matrices, strict=True)
-        ]
-    for k, ((true, matrix), (_, y)) in enumerate(zip(judged, columns, strict=True)):
-        suspects = suspects_of(_two_classes(true), y, matrix)
-        if k in unknown:  # the ranking may still help, but none of these labels can be called wrong
-            suspects = Suspects(suspects.score - suspects.score.max(), None).neutral()
-        score[observed[:, k] >= 0, k] = suspects.score
-    if unknown:
-        warnings.warn(
-            f"no suspects of the labels {_listed(unknown)}: their predictions have nothing to do "
-            "with the labels; train the model for more epochs, or on other features",
-            UnknownNoiseWarning,
-            stacklevel=frames_to_caller(),
-        )
-    return MultiLabelSuspects(score, observed)
-
-
 class _LabelNoise(NamedTuple):
-    """The noise of one label, the intervals of its two rates, and calibrated probabilities."""
-
     estimate: NoiseEstimate
-    intervals: Float64[Tensor, "2 2"]  # by true class
-    true: Values
-
-    @property
-    def is_unknown(self) -> bool:
-        """True if the predictions have nothing to do with the labels."""
-        return self.estimate.diagnostics.rejection is not None
-
-
-def _of_labels(
-    columns: Sequence[tuple[Tensor, Tensor]], method: EstimationMethod, rounds: int
-) -> list[_LabelNoise]:
-    """Return the noise of all labels, with less sampling error in the rates of rare labels.
-
-    Empirical Bayes shrinks the rates of missed labels to their mean, as far as chance explains
-    their differences, and those of added labels to theirs.
-    """
-    found = [_of_label(*column, method, rounds) for column in columns]
-    if not rounds:
-        return found
-    rates = torch.stack([1 - each.estimate.transition.diagonal() for each in found])
-    totals = torch.stack([_judged(each.true) * (not each.is_unknown) for each in found])
-    shrunk = torch.stack([shrunk_to_mean(rates[:, k], totals[:, k]) for k in (0, 1)], dim=1)
-    return [
-        _with_rates(each, *column, rates)
-        for each, column, rates in zip(found, columns, shrunk, strict=True)
-    ]
-
-
-def _judged(true: Values) -> Float64[Tensor, " 2"]:
-    """Return how many of the surest examples give the rates of the classes absent and present."""
-    sureness, predicted = _two_classes(true).max(1)
-    surest = surest_of_each_class(sureness, predicted, 2, SUREST)
-    return predicted[surest].bincount(minlength=2).double()
-
-
-def _with_rates(
-    found: _LabelNoise, predicted: Values, labels: Labels, rates: Float64[Tensor, " 2"]
-) -> _LabelNoise:
-    """Return the noise of a label with other rates, of added and missed labels."""
-    matrix = torch.stack(
-        [torch.stack([1 - rates[0], rates[1]]), torch.stack([rates[0], 1 - rates[1]])]
-    )
-    true = _through(predicted, labels, matrix)
-    present = (true > 0.5).double().mean()
-    prior = torch.stack([1 - present, present])
-    rate, (low, high) = rate_of(matrix, prior), found.estimate.interval
-    estimate = replace(
-        found.estimate,
-        noise_rate=rate,
-        transition=matrix,
-        class_prior=prior,
-        interval=(min(low, rate), max(high, rate)),
-        labels_to_check=labels_to_check(rate, len(labels)),
-    )
-    lows, highs = found.intervals.unbind(1)
-    intervals = torch.stack([lows.minimum(rates), highs.maximum(rates)], dim=1)
-    return _LabelNoise(estimate, intervals, true)
+    intervals: Float64[Tensor, "2 2"]  # of the rates of added and of missed labels
+    judged: Float64[Tensor, " 2"]  # the number of examples that these rates come from
 
 
 def _of_label(
     predicted: Values, labels: Labels, method: EstimationMethod, rounds: int
 ) -> _LabelNoise:
-    """Return the noise of one label, and the probabilities that it truly belongs."""
-    true = _as_often_as(labels, predicted) if rounds else predicted
-    estimate = estimate_noise(_two_classes(true), labels, method)
+    """Return the noise of one label, by two classes."""
+    true = _two_classes(_as_often_as(labels, predicted) if rounds else predicted)
+    estimate = estimate_noise(true, labels, method)
     for _ in range(rounds):
-        true = _through(predicted, labels, estimate.transition)
-        estimate = estimate_noise(_two_classes(true), labels, method)
-    return _LabelNoise(estimate, class_intervals(_two_classes(true), labels), true)
+        true = _two_classes(_through(predicted, labels, estimate.transition))
+        estimate = estimate_noise(true, labels, method)
+    sureness, classes = true.max(1)
+    judged = classes[surest_of_each_class(sureness, classes, 2, SUREST)].bincount(minlength=2)
+    if estimate.diagnostics.rejection is not None:
+        judged = torch.zeros(2)  # these rates say nothing about the others
+    return _LabelNoise(estimate, class_intervals(true, labels), judged.double())
+
+
+def _with_rates(estimate: NoiseEstimate, added: Tensor, missed: Tensor) -> NoiseEstimate:
+    """Return the estimate of a label with other rates."""
+    matrix = torch.stack([1 - added, missed, added, 1 - missed]).view(2, 2)
+    rate, (low, high) = rate_of(matrix, estimate.class_prior), estimate.interval
+    interval = min(low, rate), max(high, rate)
+    return replace(estimate, noise_rate=rate, transition=matrix, interval=interval)
 
 
 def _as_often_as(labels: Labels, predicted: Values) -> Values:
