@@ -182,10 +182,8 @@ class Run:
         made_by, weights = self.saved_model.card.backbone, self.saved_model.encoder_weights
         if made_by is None:
             raise RunError(f"{self.path} was trained without a backbone")
-        found = same_backbone(made_by, self._backbone)
-        if weights is None:
-            return found
-        return TunedBackbone(found, cast(Modality, made_by.modality), weights)
+        found, modality = same_backbone(made_by, self._backbone), cast(Modality, made_by.modality)
+        return found if weights is None else TunedBackbone(found, modality, weights)
 
     @property
     def floor(self) -> float | None:
@@ -315,10 +313,9 @@ class Run:
         made = self.decisions_about(data)
         if label is None:
             return made.decide(position, "unusable", by=by)
-        is_right = label == made.data.given(position)
-        return made.decide(
-            position, "right" if is_right else "wrong", None if is_right else label, by=by
-        )
+        if label == made.data.given(position):
+            return made.decide(position, "right", by=by)
+        return made.decide(position, "wrong", label, by=by)
 
     def review_queue(self, data: Any = None) -> ReviewQueue:
         """Return the undecided labels, the one most worth checking first."""
