@@ -122,17 +122,13 @@ class ReviewQueue:
         """Return the confused pairs, the one with the most expected wrong labels first."""
         waiting, names = self.suspects(), self.data.class_names
         cells = self.data.labels[waiting] * len(names) + self.suggested[waiting]
-        expected = cells.bincount(self.probability[waiting], minlength=1)
+        distinct, place, counts = torch.unique(cells, return_inverse=True, return_counts=True)
+        expected = place.bincount(self.probability[waiting], minlength=len(distinct))
         order = expected.argsort(descending=True, stable=True)[:most].tolist()
+        pairs = [(each, *divmod(int(distinct[each]), len(names))) for each in order]
         return [
-            ConfusedPair(
-                names[cell // len(names)],
-                names[cell % len(names)],
-                int((cells == cell).sum()),
-                float(expected[cell]),
-            )
-            for cell in order
-            if expected[cell] > 0
+            ConfusedPair(names[label], names[other], int(counts[each]), float(expected[each]))
+            for each, label, other in pairs
         ]
 
     @property
