@@ -1,5 +1,6 @@
 """The wheel holds the whole package and nothing else. `make dist` tries it out."""
 
+import re
 import subprocess
 import sys
 from email.parser import Parser
@@ -64,6 +65,12 @@ def test_the_version_is_written_once(metadata):
     assert metadata["Version"] == noisebound.__version__
     texts = [(ROOT / name).read_text() for name in ("CITATION.cff", "mkdocs.yml", "README.md")]
     assert not any(noisebound.__version__ in text for text in texts)
+
+
+def test_pictures_of_the_readme_are_shown_on_pypi(metadata):
+    text = metadata.get_payload()
+    assert "](https://raw.githubusercontent.com/noisebound/noisebound/main/docs/pictures/" in text
+    assert not re.findall(r"\]\((?!https:)", text)
 
 
 def packages(metadata, extra=None):
