@@ -145,7 +145,7 @@ class Search:
         has_rivals = choice.tried and len(self.learners) > 1
         members = [each.candidate for each in choice.members if has_rivals]
         whole = [each for each in members if len(self.trials[each]) == len(self.divisions)]
-        by_members = self._mean_predictions(whole) if whole else ()
+        by_members = self._mean_predictions(whole or members) if members else ()
         return Searched(choice, leaders, self._mean_predictions(leaders), by_members)
 
     def race_of_learners(self) -> tuple[Candidate, ...]:
