@@ -38,6 +38,7 @@ from noisebound.search.evidence import is_behind
 from noisebound.search.problem import Problem, network_for
 from noisebound.search.recipes import RECIPES, Candidate
 from noisebound.search.search import LEADERS, REGULARIZED, Search
+from noisebound.search.trials import Trials as AllTrials
 from noisebound.training.data import TrainingData
 from noisebound.training.devices import OneDevice
 from noisebound.training.session import Keeper, Session, one_thread
@@ -83,7 +84,7 @@ def measured(
         network = network_for(train, named)
         problem = Problem(TrainingData.unsplit(train), config, network, session)
         search = every_trial(problem)
-        with mock.patch.object(Search, "_with_both_label_uses", lambda _, members: members):
+        with mock.patch.object(AllTrials, "_with_both_label_uses", lambda _, members: members):
             searched = Search(problem).run()
         first, *others = searched.predictions
         noise = EstimatedNoise.of(first, others=others).judged_by(searched.by_members)
@@ -124,7 +125,7 @@ def every_trial(problem: Problem) -> Search:
     leaders = search.race_of_learners()[:LEADERS]
     plain = [Candidate(name, "plain") for name in problem.learners]
     plain += [REGULARIZED] if problem.can_regularize else []
-    search.trials = {}  # the session has kept them
+    search.trials.clear()  # the session has kept them
     for number in range(len(search.divisions)):
         search.attempt(plain, number)
         noises = search.noise_of_halves(leaders, number)

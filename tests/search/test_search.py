@@ -10,7 +10,7 @@ from pydantic import TypeAdapter
 from noisebound.data import Dataset
 from noisebound.estimation import OutOfFold
 from noisebound.learners.network import judged_epochs
-from noisebound.search import search as search_module
+from noisebound.search import trials as trials_module
 from noisebound.search.choice import Choice
 from noisebound.search.confirmation import soonest_agreeing
 from noisebound.search.cross_fit import best_stage
@@ -58,15 +58,18 @@ def search_of(trials, divisions=1, **config):
     )
     search = Search(problem)
     search.divisions = search.divisions[:divisions]
-    search.trials = {each: list(map(out_of_fold, found)) for each, found in trials.items()}
+    search.trials.divisions = divisions
+    search.trials.update((each, list(map(out_of_fold, found))) for each, found in trials.items())
     return search
 
 
 def choice_by(trials, divisions=1, **config):
     """The choice that finished trials justify."""
     search = search_of(trials, divisions, **config)
-    evidence = sorted(map(search._evidence, search._results()), key=lambda each: -each.agreement)
-    members, agreement = search._members()
+    evidence = sorted(
+        map(search.trials.evidence, search.trials.results()), key=lambda each: -each.agreement
+    )
+    members, agreement = search.trials.members()
     return Choice(members, tuple(evidence), agreement=agreement)
 
 
@@ -154,21 +157,21 @@ class TestOneLearner:
         assert choice.tried[0].recipe == "gce"
         assert choice.chosen.recipe == "elr"
         search = search_of(trials)
-        kept = {each.recipe for each in search._in_the_race(list(search.trials))}
+        kept = {each.recipe for each in search.trials.in_the_race(list(search.trials))}
         assert "elr" in kept  # what cannot be chosen drives out none
 
     def test_what_is_clearly_behind_leaves_the_race(self):
         trials = PLAIN | {"gce": [hits([0.3] * 3)], "elr": [hits([0.49] * 3, seed=1)]}
         search = search_of(trials)
-        kept = [each.recipe for each in search._in_the_race(list(search.trials))]
+        kept = [each.recipe for each in search.trials.in_the_race(list(search.trials))]
         assert kept == ["plain", "elr"]
 
     def test_what_is_not_ahead_of_its_learner_is_given_up(self):
         trials = PLAIN | {"gce": [hits([0.5, 0.5, 0.49])], "elr": [hits([0.5, 0.5, 0.52])]}
         search, plain = search_of(trials), Candidate("network", "plain")
-        assert not search._is_ahead(Candidate("network", "gce"), plain)
-        assert search._is_ahead(Candidate("network", "elr"), plain)
-        assert not search._is_ahead(Candidate("network", "sce+b"), plain)  # it was not tried
+        assert not search.trials.is_ahead(Candidate("network", "gce"), plain)
+        assert search.trials.is_ahead(Candidate("network", "elr"), plain)
+        assert not search.trials.is_ahead(Candidate("network", "sce+b"), plain)  # it was not tried
 
     def test_more_divisions_are_more_evidence(self):
         """What a network predicts by chance differs from division to division."""
@@ -264,7 +267,7 @@ class TestSeveralLearners:
         self, few, size, recipes, monkeypatch
     ):
         """Networks are trained once, and by whichever recipe predicted more labels."""
-        monkeypatch.setattr(search_module, "_FEW", few)
+        monkeypatch.setattr(trials_module, "FEW", few)
         dropped = {Candidate("trees", "dropped"): [hits([0.6] * 3, seed=5)]}
         dropped |= {"dropped": [hits([0.7] * 3, seed=6)]}
         choice = choice_by(PLAIN | others(trees=0.8) | dropped, ensemble_size=size)
@@ -296,7 +299,7 @@ class TestSeveralLearners:
 
     def test_learners_far_behind_leave_the_race(self):
         search = search_of(PLAIN | others(linear=0.7, trees=0.69, neighbors=0.4))
-        kept = search._in_the_race(list(search.trials))
+        kept = search.trials.in_the_race(list(search.trials))
         assert [each.learner for each in kept] == ["linear", "trees"]
 
 

@@ -187,8 +187,3 @@ class Candidate(NamedTuple):
         """Return a description of the candidate, whose network may be regularized."""
         learner = "a regularized network" if is_regularized else LEARNER_LABELS[self.learner]
         return f"{learner} {RECIPES[self.recipe].label}".strip()
-
-    @property
-    def is_plain(self) -> bool:
-        """True if it learns the labels as they are."""
-        return self.recipe in ("plain", "regularized")

@@ -16,10 +16,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 
-import torch
-from jaxtyping import Bool, Float, Float64
 from joblib import effective_n_jobs
-from torch import Tensor
 
 from noisebound.data.dataset import stratified_indices
 from noisebound.data.loader import derived_seed
@@ -28,12 +25,12 @@ from noisebound.estimation import EstimatedNoise, Noise, OutOfFold, UnknownNoise
 from noisebound.learners import Learner
 from noisebound.learners.network import Network, judged_epochs
 from noisebound.search.choice import Choice
-from noisebound.search.cross_fit import best_stage, cross_fit, half_folds
-from noisebound.search.evidence import Evidence, evidence_of, is_behind
+from noisebound.search.cross_fit import cross_fit, half_folds
+from noisebound.search.evidence import Evidence
 from noisebound.search.problem import Problem
 from noisebound.search.recipes import LEARNER_LABELS, RECIPES, Candidate
+from noisebound.search.trials import FEW, PLAIN, Trials
 from noisebound.system.progress import time_left
-from noisebound.training.config import LearnerName
 from noisebound.training.data import TrainingData
 from noisebound.training.session import Session, one_thread
 
@@ -45,24 +42,12 @@ _DIVISIONS = 2
 """The differences between two divisions' predictions show the learners' mistakes. With three
 divisions, the accuracy on the dev tables of ``benchmarks/estimates.py`` is the same."""
 
-_FEW, _MORE_DIVISIONS = 600, 3
-"""One division of a few examples depends on chance, and another takes little time; heuristic. Among
-so few, the suspects of a trial are too poor to judge whether dropping suspects helps, so ensembles
-have both: +1.6 ± 0.6 points with 150 and 350 examples (``benchmarks/rules.py``)."""
+_MORE_DIVISIONS = 3
+"""Divisions of a few examples: one depends on chance, and another takes little time; heuristic."""
 
 LEADERS = 3  # learners whose mean predictions estimate the noise; heuristic
 
-_PLAIN, REGULARIZED = Candidate("network", "plain"), Candidate("network", "regularized")
-
-_FAR = 3.0
-"""Standard errors behind the best after which a candidate gets no more trials. The best of several
-is partly the luckiest, so this takes more than `CERTAIN`; heuristic."""
-
-_AHEAD_ALONE = _FAR
-"""Standard errors by which a recipe must be ahead of plain training if there is one learner only:
-no other member of an ensemble makes up for a wrong choice then."""
-
-_NEAR = 1.0  # the one-standard-error rule, in favor of larger ensembles
+REGULARIZED = Candidate("network", "regularized")
 
 
 @dataclass(frozen=True, eq=False)
@@ -106,13 +91,13 @@ class Search:
             unfrozen=None,
         )
         self.labels = self.data.train.labels
-        count = _MORE_DIVISIONS if len(self.labels) <= _FEW else _DIVISIONS
+        count = _MORE_DIVISIONS if len(self.labels) <= FEW else _DIVISIONS
         count = 1 if problem.config.quick else count
         self.divisions = [
             half_folds(self.labels, derived_seed(self.seed, number), self.data.train.groups)
             for number in range(count)
         ]
-        self.trials: dict[Candidate, list[OutOfFold]] = {}
+        self.trials = Trials(self.problem, count)
 
     def run(self) -> Searched:
         """Try all candidates, and choose."""
@@ -126,8 +111,10 @@ class Search:
         else:
             if not self.problem.config.quick:
                 self._race_of_recipes(rivals)
-            members, agreement = self._members()
-        evidence = sorted(map(self._evidence, self._results()), key=lambda each: -each.agreement)
+            members, agreement = self.trials.members()
+        evidence = sorted(
+            map(self.trials.evidence, self.trials.results()), key=lambda each: -each.agreement
+        )
         regularize = self.problem.regularize
         choice = Choice(members, tuple(evidence), regularize, agreement, is_named=is_named)
         return self._searched(choice, leaders)
@@ -145,8 +132,8 @@ class Search:
         has_rivals = choice.tried and len(self.learners) > 1
         members = [each.candidate for each in choice.members if has_rivals]
         whole = [each for each in members if len(self.trials[each]) == len(self.divisions)]
-        by_members = self._mean_predictions(whole or members) if members else ()
-        return Searched(choice, leaders, self._mean_predictions(leaders), by_members)
+        by_members = self.trials.mean_predictions(whole or members) if members else ()
+        return Searched(choice, leaders, self.trials.mean_predictions(leaders), by_members)
 
     def race_of_learners(self) -> tuple[Candidate, ...]:
         """Try all learners on the labels as they are; return those in the race, the best first."""
@@ -155,16 +142,16 @@ class Search:
             racing.append(REGULARIZED)
         for number in range(len(self.divisions)):
             self.attempt(racing, number)
-            racing = self._in_the_race(racing)
+            racing = self.trials.in_the_race(racing)
             if number == 0 and len(self.learners) > 1:  # one kind of network is enough
-                worse = _PLAIN if self._is_ahead(REGULARIZED, _PLAIN) else REGULARIZED
+                worse = PLAIN if self.trials.is_ahead(REGULARIZED, PLAIN) else REGULARIZED
                 racing = [each for each in racing if each != worse]
-        regularize = self._is_ahead(REGULARIZED, _PLAIN)
+        regularize = self.trials.is_ahead(REGULARIZED, PLAIN)
         self.problem = replace(self.problem, regularize=regularize)
-        if _PLAIN in self.trials:
-            best_epoch = judged_epochs(self.epochs)[self._best_stage(_PLAIN)]
+        if PLAIN in self.trials:
+            best_epoch = judged_epochs(self.epochs)[self.trials.best_stage_of(PLAIN)]
             self.problem = replace(self.problem, fewest_epochs=best_epoch)
-        return tuple(self._best_of_each(racing).values())
+        return tuple(self.trials.best_of_each(racing))
 
     def _race_of_recipes(self, rivals: Sequence[Candidate]) -> None:
         """Try the recipes of all learners in the race; the best of each gets more trials."""
@@ -175,10 +162,10 @@ class Search:
         ]
         for number in range(len(self.divisions) if racing else 0):
             self.attempt(racing, number, self.noise_of_halves(rivals[:LEADERS], number))
-            racing = self._in_the_race(racing)
+            racing = self.trials.in_the_race(racing)
             if len(self.learners) == 1:
-                racing = [each for each in racing if self._is_ahead(each, rivals[0])]
-            racing = list(self._best_of_each(racing).values())
+                racing = [each for each in racing if self.trials.is_ahead(each, rivals[0])]
+            racing = self.trials.best_of_each(racing)
             if not racing:
                 break
 
@@ -191,8 +178,7 @@ class Search:
         if candidate not in self.trials:
             for number in range(len(self.divisions)):
                 self.attempt([candidate], number, self.noise_of_halves(leaders, number))
-        (found,) = (each for each in self._results() if each.candidate == candidate)
-        return (self._evidence(found),)
+        return (self.trials.evidence(self.trials.result(candidate)),)
 
     def attempt(
         self,
@@ -227,7 +213,7 @@ class Search:
         if not self.problem.is_on_pixels:
             return ""
         noise = UnknownNoise(self.data.train.num_classes)
-        network = self.problem.learner(_PLAIN, self.data, noise)
+        network = self.problem.learner(PLAIN, self.data, noise)
         assert isinstance(network, Network)
         trainings = len(self.divisions)
         if has_recipes:  # the noise of the halves takes one more
@@ -260,134 +246,6 @@ class Search:
             for first, *others in (found[: len(leaders)], found[len(leaders) :])
         ]
 
-    def _results(self) -> list["_Result"]:
-        """Return what each candidate predicted; plain training to the last epoch comes first."""
-        return [result for candidate in self.trials for result in self._results_of(candidate)]
-
-    def _results_of(self, candidate: Candidate) -> list["_Result"]:
-        staged, stage = self._staged_hits(candidate), self._best_stage(candidate)
-        hits = torch.stack([each.are_hits for each in self.trials[candidate]])
-        last = len(staged[0]) - 1
-        stops_early = candidate.learner == "network" and stage < last
-        found = _Result(candidate, hits, stage, stops_early)
-        if candidate != _PLAIN:
-            return [found]
-        to_the_end = _Result(candidate, torch.stack([each[-1] for each in staged]), last, False)
-        return [to_the_end, found] if stops_early else [to_the_end]
-
-    def _best_stage(self, candidate: Candidate) -> int:
-        return best_stage(torch.cat(self._staged_hits(candidate), dim=1))
-
-    def _staged_hits(
-        self, candidate: Candidate
-    ) -> list[Bool[Tensor, "stages n"] | Float[Tensor, "stages n"]]:
-        return [each.hits for each in self.trials[candidate] if each.hits is not None]
-
-    def _evidence(self, result: "_Result") -> Evidence:
-        plain = self._results_of(next(iter(self.trials)))[0]
-        both = min(len(result.hits), len(plain.hits))
-        is_network = result.candidate.learner == "network"
-        found = evidence_of(
-            result.candidate,
-            self.labels,
-            result.shares(both),
-            plain.shares(both),
-            stage=result.stage,
-            epochs=judged_epochs(self.epochs)[result.stage] if is_network else 0,
-            stops_early=result.stops_early,
-            setting=self.problem.setting(result.candidate.learner, result.stage),
-        )
-        # The gain is in the divisions of both, and the agreement in all of them.
-        return replace(found, agreement=result.mean)
-
-    def _is_ahead(self, candidate: Candidate, other: Candidate) -> bool:
-        """True if a candidate predicts more labels than another, in the divisions of both."""
-        results = {each.candidate: each for each in self._results()}
-        if candidate not in results or other not in results:
-            return candidate in results
-        one, two = results[candidate], results[other]
-        both = min(len(one.hits), len(two.hits))
-        return bool((one.shares(both) - two.shares(both)).mean() > 0)
-
-    def _best_of_each(self, candidates: Iterable[Candidate]) -> dict[LearnerName, Candidate]:
-        """Return the best candidate of each learner, that of the most predicted labels first."""
-        shares = {each.candidate: each.mean for each in self._results()}
-        best: dict[LearnerName, Candidate] = {}
-        for candidate in sorted(candidates, key=lambda each: -shares[each]):
-            best.setdefault(candidate.learner, candidate)
-        return best
-
-    def _in_the_race(self, candidates: Sequence[Candidate]) -> list[Candidate]:
-        """Return the candidates that are not clearly behind the best of all so far."""
-        results = {each.candidate: each for each in self._results()}
-        done = min((len(results[each].hits) for each in candidates), default=0)
-        rivals = [each for each in results.values() if len(each.hits) >= done]
-        fair = [each for each in rivals if not self._evidence(each).favors_common_labels]
-        best = max(fair or rivals, key=lambda each: each.shares(done).mean().item())
-        return [
-            each
-            for each in candidates
-            if not is_behind(results[each].shares(), best.shares(done), _FAR)
-        ]
-
-    def _members(self) -> tuple[tuple[Evidence, ...], float]:
-        """Return the candidates whose mean predictions are best, and the agreement of that mean.
-
-        The best of each learner join in the order of their agreement. The largest ensemble is
-        chosen that chance may have put behind the best.
-        """
-        found = [self._best_of(learner) for learner in self.learners]
-        best = [each for each in found if each is not None] or self._results()[:1]
-        best.sort(key=lambda each: -each.mean)
-        size = min(self.problem.config.ensemble_size, len(best))
-        shares = [self._shares_of_mean(best[:count]) for count in range(1, size + 1)]
-        most = max(shares, key=lambda each: each.mean().item())
-        near = [each for each in enumerate(shares, 1) if not is_behind(each[1], most, _NEAR)]
-        count, _ = near[-1]
-        members = self._with_both_label_uses(best[:count])
-        return tuple(map(self._evidence, members)), self._shares_of_mean(members).mean().item()
-
-    def _with_both_label_uses(self, members: Sequence["_Result"]) -> list["_Result"]:
-        """Return the members, and the same learners on labels as given and without suspects.
-
-        Trials cannot compare these two on a few examples: suspects that are found within half of
-        them are much worse than those found among all.
-        """
-        found = {each.candidate: each for each in members}
-        are_few = len(self.labels) <= _FEW and self.data.train.votes is None
-        if are_few and len(self.learners) > 1 and self.problem.config.ensemble_size > 1:
-            for learner in [each.learner for each in found if each.learner != "network"]:
-                for other in (Candidate(learner, "plain"), Candidate(learner, "dropped")):
-                    if other in self.trials:  # a quick search tries no recipes
-                        found.setdefault(other, self._results_of(other)[0])
-        return list(found.values())
-
-    def _shares_of_mean(self, members: Sequence["_Result"]) -> Float64[Tensor, " n"]:
-        """Return how often the mean of some candidates predicted each label."""
-        if len(members) == 1:
-            return members[0].shares()
-        means = self._mean_predictions([each.candidate for each in members])
-        return torch.stack([each.are_hits for each in means]).double().mean(0)
-
-    def _best_of(self, learner: LearnerName) -> "_Result | None":
-        """Return the best candidate of a learner; of the only learner, it must be certain."""
-        whole = [
-            each
-            for each in self._results()
-            if each.candidate.learner == learner and len(each.hits) == len(self.divisions)
-        ]
-        best = _best(each for each in whole if not self._evidence(each).favors_common_labels)
-        if len(self.learners) > 1:
-            return best
-        plain = whole[0]
-        is_ahead = best and is_behind(plain.shares(), best.shares(), _AHEAD_ALONE)
-        return best if is_ahead else plain
-
-    def _mean_predictions(self, candidates: Sequence[Candidate]) -> tuple[OutOfFold, ...]:
-        """Return the mean predictions of some candidates by each division that they share."""
-        found = zip(*(self.trials[each] for each in candidates), strict=False)
-        return tuple(first.averaged_with(others) for first, *others in found)
-
 
 def _part(data: TrainingData, seed: int) -> TrainingData:
     """Return the examples that candidates are tried on, in memory."""
@@ -396,29 +254,6 @@ def _part(data: TrainingData, seed: int) -> TrainingData:
     if not isinstance(train.inputs, SparseRows):
         train = replace(train, inputs=train.dense_inputs)
     return replace(part, train=train, validation=None, test=None)
-
-
-@dataclass(frozen=True, eq=False)
-class _Result:
-    """The labels that a candidate predicted in each division, and where it stops."""
-
-    candidate: Candidate
-    hits: Bool[Tensor, "divisions n"] | Float[Tensor, "divisions n"]
-    stage: int
-    stops_early: bool
-
-    def shares(self, divisions: int | None = None) -> Float64[Tensor, " n"]:
-        """Return how often each label was predicted, in the first divisions or in all."""
-        return self.hits[:divisions].double().mean(0)
-
-    @property
-    def mean(self) -> float:
-        """The share of the labels that it predicted."""
-        return self.shares().mean().item()
-
-
-def _best(results: Iterable[_Result]) -> _Result | None:
-    return max(results, key=lambda each: each.mean, default=None)
 
 
 def prepared(
