@@ -1,4 +1,4 @@
-"""What the trials of a search show: who is ahead, who leaves the race, and who is averaged."""
+"""The results of trials: who is ahead, who leaves the race, and who is averaged."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
