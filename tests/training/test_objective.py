@@ -66,14 +66,10 @@ def test_what_cannot_be_made(config, complaint):
         objective_of(TrainingConfig(**config))
 
 
-@pytest.mark.parametrize(
-    ("loss", "rate"), [("ce", 1e-4), ("sce+b", 1e-4), ("mae", 1e-3), ("ELR", 1e-2)]
-)
-def test_learning_rates_of_the_paper(loss, rate):
-    config = TrainingConfig(loss=loss, learning_rate="paper")
-    assert config.learning_rate_at(0) == rate
-    assert config.learning_rate_at(59) == rate
-    assert config.learning_rate_at(60) == pytest.approx(0.6 * rate)
+def test_the_learning_rate_drops():
+    config = TrainingConfig(learning_rate=1e-4)
+    assert config.learning_rate_at(0) == config.learning_rate_at(59) == 1e-4
+    assert config.learning_rate_at(60) == pytest.approx(0.6e-4)
 
 
 @pytest.mark.parametrize(
@@ -96,7 +92,7 @@ def test_a_percentage_and_a_file_are_read(tmp_path):
 
 
 def test_config_survives_json():
-    config = TrainingConfig(loss="sce+b", noise_rate=0.25, learning_rate="paper")
+    config = TrainingConfig(loss="sce+b", noise_rate=0.25, learning_rate=1e-4)
     assert TrainingConfig.model_validate_json(config.model_dump_json()) == config
 
 

@@ -14,13 +14,13 @@ from noisebound.errors import InvalidValueError
 from noisebound.models import ModelName
 from noisebound.paper.protocol import BASELINES, BOUNDED, COLUMNS, Column, choose, read_data
 from noisebound.training import TrainingConfig
-from noisebound.training.config import PAPER_LEARNING_RATE, Precision
+from noisebound.training.config import Precision
 
 Rate: TypeAlias = Annotated[float, Field(gt=0, allow_inf_nan=False)]
 
 PAPER_LEARNING_RATES = {
     name: spec.learning_rate for name, spec in SPECS.items() if spec.learning_rate is not None
-}
+}  # of all other losses 1e-4
 
 OF_THE_METHOD = {
     *("loss", "recipe", "learner", "quick", "ensemble_size", "seed"),
@@ -35,7 +35,7 @@ class Settings(TrainingConfig):
     train_examples: int | None = Field(default=None, ge=1)  # drawn from the training set
     model: ModelName = "resnet18"
     epochs: int = Field(default=100, ge=1)
-    learning_rate: Rate = PAPER_LEARNING_RATE
+    learning_rate: Rate = 1e-4
     learning_rates: dict[str, Rate] = PAPER_LEARNING_RATES  # of methods that need another
     precision: Precision = "32-true"
 

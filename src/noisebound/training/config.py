@@ -36,9 +36,6 @@ Precision: TypeAlias = Literal["32-true", "16-mixed", "bf16-mixed", "64-true"]
 
 _DEFAULT_LOSS = "fce+b"  # if neither a loss nor a recipe is given
 
-PAPER_LEARNING_RATE = 1e-4
-"""The learning rate of the paper, for losses whose spec has no other."""
-
 ClassWeight: TypeAlias = Annotated[float, Field(ge=0, allow_inf_nan=False)]
 
 
@@ -67,8 +64,7 @@ class TrainingConfig(BaseModel):
         batch_size: The number of examples per step, over all devices.
         accumulate: The number of micro-batches per step and device. More of them need less memory.
             The result is the same, except with batch norm or curriculum.
-        learning_rate: The learning rate of Adam. With paper, that of the paper: 1e-4, but 1e-3 for
-            MAE and 1e-2 for ELR.
+        learning_rate: The learning rate of Adam.
         drop_epoch: The epoch after which the learning rate drops.
         drop_factor: The factor by which the learning rate drops, above 0 and at most 1.
         weight_decay: The weight decay of Adam.
@@ -103,7 +99,7 @@ class TrainingConfig(BaseModel):
     epochs: int = Field(default=50, ge=1)
     batch_size: int = Field(default=300, ge=1)
     accumulate: int = Field(default=1, ge=1)
-    learning_rate: Annotated[float, Field(gt=0, allow_inf_nan=False)] | Literal["paper"] = 1e-3
+    learning_rate: float = Field(default=1e-3, gt=0, allow_inf_nan=False)
     drop_epoch: int | None = Field(default=60, ge=1)
     drop_factor: float = Field(default=0.6, gt=0, le=1)
     weight_decay: float = Field(default=0.0, ge=0, allow_inf_nan=False)
@@ -264,10 +260,8 @@ class TrainingConfig(BaseModel):
 
     def learning_rate_at(self, epoch: int) -> float:
         """Return the learning rate of epoch number ``epoch``, counted from 0."""
-        paper = self.loss_name.spec.learning_rate or PAPER_LEARNING_RATE
-        first = paper if self.learning_rate == "paper" else self.learning_rate
         is_dropped = self.drop_epoch is not None and epoch >= self.drop_epoch
-        return first * self.drop_factor if is_dropped else first
+        return self.learning_rate * (self.drop_factor if is_dropped else 1.0)
 
 
 def as_share(given: Any) -> Any:
