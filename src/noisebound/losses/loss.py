@@ -274,7 +274,9 @@ class LikelihoodLoss(Loss):
         )
 
     def best_prediction(self, p: Distributions) -> Distributions | None:
-        """Return ``argmin_q p · L(q)``; None if it does not follow from the curvature."""
+        """Return ``argmin_q p · L(q)``, by the noise model or the curvature; None without both."""
+        if self.noise_model is not None:
+            return self.noise_model.inverse(p)
         if self.curvature == "concave":
             return F.one_hot(p.argmax(1), p.shape[1]).to(p)
         return balanced_prediction(p, self.of_surprisal) if self.curvature == "convex" else None

@@ -64,21 +64,17 @@ def sensitivity_figure() -> Figure:
     return figure
 
 
-def best_prediction(loss: LikelihoodLoss | ForwardCrossEntropy, p: Curve) -> Curve:
+def best_prediction(loss: LikelihoodLoss, p: Curve) -> Curve:
     """Return the ``q`` of least expected loss for each ``p``, with two classes: ``f⁻¹(p)``."""
-    truth = torch.from_numpy(np.stack([p, 1 - p], axis=1))
-    if loss.noise_model is None:
-        assert isinstance(loss, LikelihoodLoss)
-        best = loss.best_prediction(truth)
-        assert best is not None
-        return np.asarray(best[:, 0])
+    best = loss.best_prediction(torch.from_numpy(np.stack([p, 1 - p], axis=1)))
+    assert best is not None
     # A linear noise model cannot produce every p; beyond its range the nearest vertex is best.
-    return np.asarray(loss.noise_model.inverse(truth)[:, 0].clamp(0, 1))
+    return np.asarray(best[:, 0].clamp(0, 1))
 
 
 def noise_models_figure() -> Figure:
     """Return the figure of ``f⁻¹`` with two classes: the ``q`` of least expected loss at ``p``."""
-    losses: Sequence[tuple[str, LikelihoodLoss | ForwardCrossEntropy, str]] = (
+    losses: Sequence[tuple[str, LikelihoodLoss, str]] = (
         ("SCE, A = 8", SymmetricCrossEntropy(A=8.0), GREEN),
         ("GCE, a = 0.7", GeneralizedCrossEntropy(a=0.7), BLUE),
         ("FCE, η = 0.4", ForwardCrossEntropy.symmetric(0.4, 2), SKY),
