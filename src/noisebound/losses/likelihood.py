@@ -298,10 +298,10 @@ class LabelDistributionallyRobust(LikelihoodLoss):
         losses = super().losses_at_labels(logits / self.lam, labels)
         return losses - self._offset(logits.shape[1])
 
-    def entropy(self, p: Distributions) -> Entropies:
-        """Return ``min_q p · L(q)``, searched if the margin is above ``λ log 2``."""
-        offset = 0.0 if self.curvature is None else self._offset(p.shape[1])
-        return super().entropy(p) - offset
+    def best_prediction(self, p: Distributions) -> Distributions | None:
+        """Return the prediction whose softmax at temperature λ is best for `of_surprisal`."""
+        best = super().best_prediction(p)
+        return None if best is None else (self.lam * best.log()).softmax(1)
 
     def _offset(self, num_classes: int) -> float:
         return self.lam * math.log(num_classes)

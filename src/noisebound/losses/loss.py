@@ -217,15 +217,18 @@ class Loss(nn.Module):
         """Return the vector ``L(q) = (L(q, 1), …, L(q, c))``."""
         return self.formula(log_q, lambda v: v)
 
+    def best_prediction(self, p: Distributions) -> Distributions | None:
+        """Return ``argmin_q p · L(q)``, if it is known: ``f⁻¹(p)`` of a noise model."""
+        return None if self.noise_model is None else self.noise_model.inverse(p)
+
     def entropy(self, p: Distributions) -> Entropies:
-        """Return ``H(p) = p · L(p)`` of the base loss; without a noise model the Bayes risk."""
-        if self.noise_model is None:
+        """Return ``H(p) = p · L(q)`` of the best prediction ``q``, which is searched if unknown."""
+        best = self.best_prediction(p)
+        if best is None:
             return bayes_risk(
                 lambda z, y: self.class_losses(z.log_softmax(1)).gather(1, y.unsqueeze(1))[:, 0], p
             )
-        base_losses = self.class_losses(self.noise_model.inverse(p).log())
-        # A loss is infinite only where p is almost zero, and there p · L is zero.
-        return (p * torch.where(torch.isfinite(base_losses), base_losses, 0.0)).sum(1)
+        return (p * self.class_losses(best.clamp(min=torch.finfo(p.dtype).tiny).log())).sum(1)
 
     def smooth(self, p: Tensor, dim: int = -1) -> Tensor:
         """Return the distributions with ``label_smoothing`` of their mass spread evenly."""
@@ -275,19 +278,11 @@ class LikelihoodLoss(Loss):
 
     def best_prediction(self, p: Distributions) -> Distributions | None:
         """Return ``argmin_q p · L(q)``, by the noise model or the curvature; None without both."""
-        if self.noise_model is not None:
-            return self.noise_model.inverse(p)
         if self.curvature == "concave":
             return F.one_hot(p.argmax(1), p.shape[1]).to(p)
-        return balanced_prediction(p, self.of_surprisal) if self.curvature == "convex" else None
-
-    def entropy(self, p: Distributions) -> Entropies:
-        """Return ``p · L(q)`` of the best prediction ``q``, if it is known."""
-        best = self.best_prediction(p)
-        if best is None:
-            return super().entropy(p)
-        surprisal = -best.clamp(min=torch.finfo(p.dtype).tiny).log()
-        return (p * self.of_surprisal(surprisal)).sum(1)
+        if self.curvature == "convex":
+            return balanced_prediction(p, self.of_surprisal)
+        return super().best_prediction(p)
 
 
 def reduce_losses(losses: Tensor, weights: Tensor | None, reduction: Reduction) -> Tensor:
