@@ -6,6 +6,7 @@ import re
 import shlex
 from pathlib import Path
 
+import jaxtyping
 import pytest
 import torch
 
@@ -38,6 +39,8 @@ def test_code_blocks_run(page, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     if "push_to_hub" in text_of(page):
         use_hub_on_disk(monkeypatch, tmp_path / "hub")
+    if "run.export(" in text_of(page):  # whose tracing knows no sizes
+        monkeypatch.setattr(jaxtyping.config, "jaxtyping_disable", True)
     blocks = re.findall(r"```python\n(.*?)```", text_of(page), flags=re.DOTALL)
     model = torch.nn.Linear(4, 10)
     readers_loop = {

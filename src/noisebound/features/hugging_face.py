@@ -256,8 +256,9 @@ class PooledEncoder(nn.Module):
         kind, mask, given = "image", None, {"pixel_values": inputs}
         if self.padding is not None:
             is_token = inputs >= 0
-            longest = int(is_token.sum(1).max())  # a part of a batch may be shorter than the batch
-            is_token, inputs = is_token[:, :longest], inputs[:, :longest]
+            if not torch.compiler.is_compiling():  # an exported program has one path
+                longest = int(is_token.sum(1).max())  # a part of a batch may be shorter
+                is_token, inputs = is_token[:, :longest], inputs[:, :longest]
             mask = is_token.long()
             ids = inputs.long().masked_fill(~is_token, self.padding)
             kind, given = "text", {"input_ids": ids, "attention_mask": mask}

@@ -34,6 +34,7 @@ from noisebound.features.load import embedded
 from noisebound.review import Audit, Decision, DecisionFile, ReviewedData, ReviewQueue
 from noisebound.review.decisions import TRUSTED
 from noisebound.runs.corrections import with_second_labels
+from noisebound.runs.export import export
 from noisebound.runs.folder import RunFolder, read_model, write_model
 from noisebound.runs.hub import push
 from noisebound.runs.judgment import (
@@ -265,6 +266,16 @@ class Run:
         if not isinstance(new, Unlabeled):
             new = unlabeled(self.saved_model.card, new, options, id)
         return new_examples(self.saved_model, new, options, lambda: self.backbone, id)
+
+    def export(self, path: str | Path) -> Path:
+        """Write the model to one file, which gives the class probabilities, and return its path.
+
+        An ``.onnx`` file is for onnxruntime, and a ``.pt2`` file for `torch.export.load`. The
+        inputs are those of the model: pixels, the features of a table as its encoder gives them, or
+        what the pretrained encoder takes if it is a torch network.
+        """
+        export(self, Path(path))
+        return Path(path)
 
     def push_to_hub(self, repo: str, *, private: bool = True, with_examples: bool = False) -> str:
         """Upload the model, its results and a model card to the Hugging Face hub.
