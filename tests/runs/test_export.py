@@ -6,7 +6,7 @@ import numpy as np
 import onnxruntime
 import pytest
 import torch
-from noisebound.learners.ensemble import Ensemble
+from noisebound.learners.stored import Ensemble
 
 import noisebound as nb
 from noisebound.errors import InvalidValueError, RunError
