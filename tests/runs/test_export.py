@@ -6,10 +6,10 @@ import numpy as np
 import onnxruntime
 import pytest
 import torch
-from noisebound.learners.stored import Ensemble
 
 import noisebound as nb
 from noisebound.errors import InvalidValueError, RunError
+from noisebound.learners.stored import Ensemble
 
 pytestmark = pytest.mark.usefixtures("unchecked_shapes")  # tracing knows no sizes
 RNG = np.random.default_rng(0)
