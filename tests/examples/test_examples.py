@@ -106,6 +106,12 @@ def test_transformers_tokens(run_here):
     assert re.search(r"F1 on clean test labels [\d.]+%\n\d+ spans have probably lost", printed)
 
 
+def test_segmentation(run_here):
+    printed = run_here("segmentation.py", epochs=5)
+    assert re.search(r"bounded at 0\.455: [\d.]+% of the steps uphill, pixel accuracy", printed)
+    assert "wrong pixels: 14." in printed or "wrong pixels: 15." in printed
+
+
 def test_encoder(onnx_file):
     """The file that the example wrote is a backbone, whose vectors have 1,280 numbers."""
     backbone = parse_backbone(f"onnx:{onnx_file}")
