@@ -24,6 +24,7 @@ SCRIPTS = [
     ("annotators", None),
     ("multi_label", "suspects"),
     ("multi_label", "training"),
+    ("tokens", None),
 ]
 
 
