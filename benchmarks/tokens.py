@@ -35,7 +35,7 @@ from sklearn.model_selection import GroupKFold
 from sklearn.preprocessing import StandardScaler
 
 import noisebound as nb
-from cells import argument_parser, measure, sources_of, table, write
+from cells import argument_parser, measure, sources_of, write
 from noisebound.estimation import Span
 from noisebound.estimation.tokens import check_tags, spans_of
 from settings import f1_score
@@ -273,7 +273,7 @@ def measured(cell: Mapping[str, Any], paths: Mapping[str, Path]) -> dict[str, An
 
 def _of_spans(
     found: nb.TokenSuspects, tags: Sequence[str], true: list[list[int]], noisy: list[list[int]]
-) -> dict[str, float]:
+) -> dict[str, float | None]:
     """Return how many wrong spans are found, and how many of these get the true span."""
     read = check_tags(tags)
     right = {
@@ -291,10 +291,38 @@ def _of_spans(
     doubted = {(each.sentence, each.label) for each in suspects if each.label is not None}
     suggested = {(each.sentence, each.suggested) for each in suspects if each.suggested is not None}
     return {
-        "wrong spans found": len(wrong & doubted) / len(wrong) if wrong else float("nan"),
+        "wrong spans found": len(wrong & doubted) / len(wrong) if wrong else None,
         "right spans doubted": len(doubted - wrong) / max(len(labeled - wrong), 1),
         "true spans suggested": len(missed & suggested) / max(len(missed), 1),
     }
+
+
+_METHODS = ("noisebound", "cleanlab")
+_AGAINST = {
+    f"{title}, {method}": f"{method} {value}"
+    for value, title in (("f1", "F1"), ("precision", "AP"), ("sentences", "AP of sentences"))
+    for method in _METHODS
+} | {"AP of sentences, any label": "any label sentences"}
+_OURS = {
+    "wrong": "wrong",
+    "estimate": "rate",
+    "from": "low",
+    "to": "high",
+    "wrong spans found": "wrong spans found",
+    "right spans doubted": "right spans doubted",
+    "true spans suggested": "true spans suggested",
+}
+
+
+def _table(frame: pl.DataFrame, columns: Mapping[str, str]) -> str:
+    """Return a row of percentages for each corpus and kind of error, and their mean."""
+    rows = [("corpus", "errors", *columns), ("---",) * (2 + len(columns))]
+    groups = frame.group_by("corpus", "noise", maintain_order=True)
+    for (corpus, noise), part in [*groups, (("all", "mean"), frame)]:
+        means = [part[name].mean() for name in columns.values()]
+        shown = ["–" if each is None or each != each else f"{100 * each:.1f}" for each in means]
+        rows.append((corpus, noise, *shown))
+    return "\n".join(f"| {' | '.join(row)} |" for row in rows) + "\n"
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
@@ -318,39 +346,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
         for noise in noises
     ]
     frame = measure(cells, partial(measured, paths=paths), options.out, options.jobs)
-    shown = []
-    for value, title in {
-        "f1": "F1 of wrong tags, %",
-        "precision": "Average precision of the ranking of tokens, %",
-        "sentences": "Average precision of the ranking of sentences, %",
-    }.items():
-        names = [name for name in frame.columns if name.endswith(f" {value}")]
-        rows = frame.select("corpus", "noise", "seed", *names).unpivot(
-            names, index=["corpus", "noise", "seed"], variable_name="method", value_name="value"
-        )
-        rows = rows.with_columns(
-            pl.col("method").str.strip_suffix(f" {value}"),
-            column=pl.col("corpus") + ", " + pl.col("noise"),
-        )
-        shown.append(
-            f"{title}\n\n{table(rows, 'method', 'column', 'value', factor=100, form='.1f')}"
-        )
-    means = frame.group_by("corpus", "noise", maintain_order=True).agg(pl.exclude("seed").mean())
-    header = ("corpus", "errors", "tokens", "wrong, %", "estimate, %", "interval, %",
-              "wrong spans found, %", "right spans doubted, %",
-              "true spans suggested, %")  # fmt: skip
-    lines = [f"| {' | '.join(header)} |", "|---" * len(header) + "|"]
-    for row in means.iter_rows(named=True):
-        values = [f"{100 * row[name]:.1f}" for name in ("wrong", "rate")]
-        values.append(f"{100 * row['low']:.1f} to {100 * row['high']:.1f}")
-        values += [
-            f"{100 * row[name]:.0f}"
-            for name in ("wrong spans found", "right spans doubted", "true spans suggested")
-        ]
-        names = (row["corpus"], row["noise"], f"{row['tokens']:,.0f}")
-        lines.append(f"| {' | '.join((*names, *values))} |")
-    shown.append("\n".join(lines))
-    write(frame, "\n".join(shown), options.out, "tokens")
+    text = f"{_table(frame, _AGAINST)}\n{_table(frame, _OURS)}"
+    write(frame, text, options.out, "tokens")
 
 
 if __name__ == "__main__":

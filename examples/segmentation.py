@@ -86,10 +86,9 @@ def main(epochs: int, picture: Path | None) -> None:
     is_wrong = noisy[train] != truth[train]
     first = torch.stack([found.of_image(place)[0] for place in range(IMAGES)]).flatten()
     top = first.topk(int(is_wrong.sum())).indices
-    print(
-        f"wrong pixels: {is_wrong.float().mean():.1%}, estimated {found.noise.noise_rate:.1%}; of "
-        f"as many most suspect pixels, {is_wrong.flatten()[top].float().mean():.0%} are wrong"
-    )
+    hits = is_wrong.flatten()[top].float().mean()
+    print(f"wrong pixels: {is_wrong.float().mean():.1%}; estimated {found.noise.summary}")
+    print(f"of as many most suspect pixels, {hits:.0%} are wrong")
     if picture is not None:
         save_figure(overlay_figure(found, images[train], most=6), picture)
 

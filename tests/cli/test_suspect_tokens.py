@@ -40,7 +40,6 @@ def test_tables_and_page(corpus, capsys):
         "300 labels of tokens in 60 sentences, of which about 4 are probably wrong" in printed.out
     )
     assert "estimated noise rate of the tokens" in printed.out
-    assert "columns of the probabilities: O, B-PER, I-PER" in printed.err
     tokens = pl.read_csv(out)
     assert tokens.columns == ["line", "sentence", "position", "word", "label",
                               "probability_wrong", "score", "suggested"]  # fmt: skip

@@ -49,7 +49,7 @@ def test_conll(tmp_path, name, separator):
     np.save(probs, PROBS)
     lines = [line if line[:2] == "# " and "=" in line else line.replace(" ", separator)
              for line in CONLL.splitlines()]  # fmt: skip
-    text = read_tagged_text(written(tmp_path / name, "\r\n".join(lines)), probs)
+    text = read_tagged_text(written(tmp_path / name, "\r\n".join(lines)), probs, TAGS)
     assert [each.words for each in text.sentences] == [("Ann", "Lee", "spoke"), ("#", "2")]
     assert text.class_names == TAGS
     assert [each.tolist() for each in text.labels] == [[0, 1, 2], [2, 2]]
@@ -60,13 +60,17 @@ def test_conll(tmp_path, name, separator):
 def test_half_an_emoji_is_replaced(tmp_path):
     np.save(tmp_path / "p.npy", PROBS)
     path = json_lines(tmp_path / "a.jsonl", records(tokens=["\ud83d", "Lee", 3]))
-    assert read_tagged_text(path, tmp_path / "p.npy").sentences[0].words == ("\ufffd", "Lee", "3")
+    assert read_tagged_text(path, tmp_path / "p.npy", TAGS).sentences[0].words == (
+        "\ufffd",
+        "Lee",
+        "3",
+    )
 
 
 def test_json_lines_with_their_own_probabilities(tmp_path):
     rows = [row | {"probs": part.tolist()} for row, part in
             zip(records(), np.split(PROBS, [3]), strict=True)]  # fmt: skip
-    text = read_tagged_text(json_lines(tmp_path / "a.jsonl", rows))
+    text = read_tagged_text(json_lines(tmp_path / "a.jsonl", rows), class_names=TAGS)
     assert [each.tolist() for each in text.labels] == [[0, 1, 2], [2, -100]]
     assert text.line_of(1, 1) == 3
     assert np.array_equal(np.concatenate(text.probs), PROBS)
@@ -128,7 +132,9 @@ def test_probabilities_that_do_not_fit(tmp_path):
     with pytest.raises(DataError, match="one row for each of 5 words, or one array for each of 2"):
         read_tagged_text(path, tmp_path / "p.npy")
     np.save(tmp_path / "p.npy", PROBS[:, :2])
-    with pytest.raises(DataError, match=r"have 2 columns, and there are 3 tags \(B-PER, I-PER, O"):
+    with pytest.raises(DataError, match=r"each of the 2 columns .* as `classes`: 3 are known"):
+        read_tagged_text(path, tmp_path / "p.npy", TAGS)
+    with pytest.raises(DataError, match=r"`classes`: 0 are known; the tags .* are B-PER I-PER O"):
         read_tagged_text(path, tmp_path / "p.npy")
     (tmp_path / "b.jsonl").write_text("[1]\n{", encoding="utf-8")
     with pytest.raises(DataError, match=r"line 1 of .* needs a list 'tokens'"):

@@ -59,7 +59,7 @@ def suspects(
             file, or one array per sentence.
     classes
         With --tokens, the tags in the order of the probabilities' columns [default: the array
-            classes of the .npz file, or alphabetical order].
+            classes of the .npz file].
     """
     from noisebound.cli.multi_label import suspect_labels
     from noisebound.estimation import EstimatedNoise, GivenTransition

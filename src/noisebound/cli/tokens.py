@@ -25,8 +25,6 @@ def suspect_tokens(
     from noisebound.runs.predict import write_frame
 
     text = read_tagged_text(path, probs, classes, encoding)
-    if not classes:
-        print_note(f"columns of the probabilities: {', '.join(text.class_names)}")
     estimate = estimate_noise(text.probs, text.labels)
     found = find_suspects(text.probs, text.labels)
     spans = found.spans(text.class_names) if are_span_tags(text.class_names) else []

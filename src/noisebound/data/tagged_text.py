@@ -79,14 +79,12 @@ def read_tagged_text(
             )
         given = [np.asarray(each.probs) for each in sentences]
     seen = sorted({tag for each in sentences for tag in each.tags if isinstance(tag, str)})
-    chosen = tuple(class_names) or names or tuple(seen)
     columns = next((each.shape[-1] for each in given if each.ndim == 2), 0)
-    if not seen and not chosen:
-        chosen = tuple(map(str, range(columns)))
+    chosen = tuple(class_names) or names or (() if seen else tuple(map(str, range(columns))))
     if columns != len(chosen):
         raise DataError(
-            f"the probabilities have {columns} columns, and there are {len(chosen)} tags "
-            f"({', '.join(chosen)}): name the tag of each column as `classes`"
+            f"name the tag of each of the {columns} columns of the probabilities, in their order, "
+            f"as `classes`: {len(chosen)} are known; the tags of {path.name} are {' '.join(seen)}"
         )
     labels = [_indices(each, chosen, path) for each in sentences]
     bare = tuple(replace(each, probs=None) for each in sentences)
