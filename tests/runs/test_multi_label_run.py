@@ -36,6 +36,7 @@ def test_a_run_for_each_label(run):
     for name in NAMES:
         assert run.runs[name].saved_model.card.class_names == ("absent", "present")
         assert run.runs[name].label == name
+        assert run.runs[name].noise.out_of_fold.counts_alike  # a rare label is not drowned
         assert (run.runs[name].path / "report.html").exists()
     assert "01-odd/report.html" in run.folder.report.read_text()
 

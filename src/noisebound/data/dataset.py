@@ -33,6 +33,8 @@ class Dataset:
         label_matrix: for examples with several labels at once, 1 for each label that an example
             has, 0 for others, -1 where it is missing. `of_label` has one of them as `labels`
         label_names: the name of each column of `label_matrix`
+        counts_alike: True to judge predictions with both classes counted alike, so that a rare
+            label is not drowned
     """
 
     inputs: Shaped[Tensor, "n ..."] | Rows
@@ -46,6 +48,7 @@ class Dataset:
     groups: Int64[Tensor, " n"] | None = None
     label_matrix: Int64[Tensor, "n labels"] | None = None
     label_names: tuple[str, ...] = ()
+    counts_alike: bool = False
 
     def __post_init__(self) -> None:
         count, classes = len(self.inputs), self.num_classes
@@ -126,7 +129,8 @@ class Dataset:
         """Return the same examples with one of their labels, which must be known."""
         assert self.label_matrix is not None
         labels = self.label_matrix[:, label]
-        return replace(self, labels=labels, label_matrix=None, label_names=())
+        several: dict[str, Any] = {"label_matrix": None, "label_names": ()}
+        return replace(self, labels=labels, counts_alike=True, **several)
 
     def subset(self, indices: Int64[Tensor, " m"] | Bool[Tensor, " n"]) -> "Dataset":
         """Return these examples, by position or by a mask; inputs are shared, not copied."""

@@ -44,6 +44,7 @@ class OutOfFold:
     validation: "OutOfFold | None" = None  # the same models' predictions for that split
     votes: Int64[Tensor, "n annotators"] | None = None  # -1 where an annotator gave no label
     annotators: tuple[str, ...] = ()  # their names, if they are known
+    counts_alike: bool = False  # both classes count alike, however rare one is
 
     @classmethod
     def joined(cls, folds: Sequence["OutOfFold"]) -> "OutOfFold":
@@ -69,6 +70,7 @@ class OutOfFold:
             validation=validation,
             votes=torch.cat(votes)[order] if votes else None,
             annotators=folds[0].annotators,
+            counts_alike=folds[0].counts_alike,
         )
 
     @property
@@ -94,8 +96,11 @@ class OutOfFold:
 
     @property
     def are_hits(self) -> Mask | Float[Tensor, " n"]:
-        """Whether the predicted class is the observed label; of several labels, which share is."""
-        return hits_of(self.logits.argmax(1), self.labels, self.votes)
+        """Whether the predicted class is the observed label; of several labels, which share is.
+
+        If classes count alike, a hit counts for more in a rarer class, and 1 on average.
+        """
+        return hits_of(self.logits.argmax(1), self.labels, self.votes, alike=self.counts_alike)
 
     def averaged_with(self, others: Sequence["OutOfFold"]) -> "OutOfFold":
         """Return the mean of several out-of-fold predictions for the same examples."""
@@ -129,8 +134,19 @@ def hits_of(
     predicted: Int64[Tensor, "*stages n"],
     labels: Labels,
     votes: Int64[Tensor, "n annotators"] | None,
+    *,
+    alike: bool = False,
 ) -> Bool[Tensor, "*stages n"] | Float[Tensor, "*stages n"]:
-    """Return whether each label was predicted; of several labels of an example, which share was."""
+    """Return whether each label was predicted; of several labels of an example, which share was.
+
+    If classes count ``alike``, the mean is that of the classes' shares. Of two classifiers, the one
+    with the higher mean on noisy labels has the higher one on true labels too, if the noise depends
+    on the class alone (Menon et al., 2015).
+    """
+    if alike:
+        counts = labels.bincount().double()
+        weights = len(labels) / (counts.count_nonzero() * counts)
+        return (predicted == labels) * weights[labels]
     if votes is None:
         return predicted == labels
     right = (predicted[..., None] == votes).sum(-1)

@@ -24,6 +24,7 @@ from noisebound.training.session import Keeper
 from noisebound.training.state import TrainingState
 
 _VALIDATION = "validation_"  # begins the names of the validation split's tensors
+_FLAGS = ("is_underfit", "counts_alike")
 _KEPT = 2  # checkpoints: if the last is damaged, the one before it serves
 
 
@@ -52,7 +53,7 @@ class FolderKeeper(Keeper):
         tensors = _tensors(found)
         if found.validation is not None:
             tensors |= _tensors(found.validation, _VALIDATION)
-        about = {"is_underfit": found.is_underfit, "annotators": found.annotators}
+        about = {name: getattr(found, name) for name in (*_FLAGS, "annotators")}
         about |= {"identity": self.identity}
         save_tensors(self.folder.out_of_fold(name), tensors, about)
 
@@ -104,7 +105,7 @@ def read_out_of_fold(
         for part in list(tensors)
         if part.startswith(_VALIDATION)
     }
-    train: dict[str, Any] = {**tensors, "is_underfit": about["is_underfit"]}
+    train: dict[str, Any] = tensors | {name: about[name] for name in _FLAGS}
     names, validation = tuple(about["annotators"]), OutOfFold(**inner) if inner else None
     return OutOfFold(**train, annotators=names, validation=validation)
 

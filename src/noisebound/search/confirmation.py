@@ -60,10 +60,12 @@ def _on_all(problem: Problem, member: Evidence, noise: EstimatedNoise) -> OutOfF
         data, held_out = held_out_split(whole, prepared, seed)
         learner = problem.learner(member.candidate, data, noise)
         (staged,) = learner.predict_stages(data, [replace(held_out, true_labels=None)], seed)
-        hits = hits_of(staged.argmax(2), held_out.labels, held_out.votes)
+        alike, votes = held_out.counts_alike, held_out.votes
+        hits = hits_of(staged.argmax(2), held_out.labels, votes, alike=alike)
         probs = staged[soonest_agreeing(hits)].clamp(min=torch.finfo(torch.float32).tiny)
         places = torch.arange(len(held_out))
-        return OutOfFold(probs.log(), held_out.labels, places, hits=hits, votes=held_out.votes)
+        found = OutOfFold(probs.log(), held_out.labels, places, hits=hits, votes=votes)
+        return replace(found, counts_alike=alike)
 
     name = f"all-{member.learner}-{member.recipe}"
     return problem.session.kept_or_computed(name, train)

@@ -50,10 +50,11 @@ class _Fold:
     own_probs: Float32[Tensor, "stages m classes"]
     votes: Int64[Tensor, "n annotators"] | None
     validation: Float32[Tensor, "stages others classes"] | None
+    counts_alike: bool
 
     @property
     def hits(self) -> Bool[Tensor, "stages n"] | Float[Tensor, "stages n"]:
-        return hits_of(self.probs.argmax(2), self.labels, self.votes)
+        return hits_of(self.probs.argmax(2), self.labels, self.votes, alike=self.counts_alike)
 
     @property
     def is_underfit(self) -> bool:
@@ -91,6 +92,7 @@ def cross_fit(data: TrainingData, halves: Halves, prepare: Prepare, seed: int) -
                 validation=_for_validation(fold, stage, data),
                 votes=fold.votes,
                 annotators=data.train.annotators,
+                counts_alike=fold.counts_alike,
             )
             for fold, half, stage in zip(folds, halves, stages, strict=True)
         ]
@@ -112,7 +114,8 @@ def _fold(data: TrainingData, halves: Halves, number: int, prepare: Prepare, see
     others = [replace(each, true_labels=None) for each in (judged, own, *unseen)]
     probs, own_probs, *validation = learner.predict_stages(prepared, others, seed)
     found = validation[0] if unseen else None
-    return _Fold(judged.labels, probs, own.labels, own_probs, judged.votes, found)
+    alike = data.train.counts_alike
+    return _Fold(judged.labels, probs, own.labels, own_probs, judged.votes, found, alike)
 
 
 def _for_validation(fold: _Fold, stage: int, data: TrainingData) -> OutOfFold | None:

@@ -99,13 +99,20 @@ def evidence_of(
     epochs: int,
     stops_early: bool,
     setting: str = "",
+    counts_alike: bool = False,
 ) -> Evidence:
     """Return the evidence for a candidate.
 
-    The shares say how often it, and plain training in the same divisions, predicted each label.
+    The shares say how often it, and plain training in the same divisions, predicted each label. If
+    classes count alike, they are weighted, so that their mean is that of the classes.
     """
     gains = shares - plain
-    balanced, knowledge = _balanced(gains, labels), _balanced(shares, labels)
+    if counts_alike:
+        balanced, knowledge = (
+            _Balanced(each.mean().item(), standard_error(each)) for each in (gains, shares)
+        )
+    else:
+        balanced, knowledge = _balanced(gains, labels), _balanced(shares, labels)
     guess = 1 / len(torch.unique(labels))
     return Evidence(
         recipe=candidate.recipe,

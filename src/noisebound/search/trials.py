@@ -107,6 +107,7 @@ class Trials(dict[Candidate, list[OutOfFold]]):
             epochs=judged_epochs(self.problem.config.epochs)[result.stage] if is_network else 0,
             stops_early=result.stops_early,
             setting=self.problem.setting(result.candidate.learner, result.stage),
+            counts_alike=self.problem.data.train.counts_alike,
         )
         # The gain is in the divisions of both, and the agreement in all of them.
         return replace(found, agreement=result.mean)
