@@ -12,6 +12,7 @@ import torch
 
 import noisebound as nb
 from noisebound.pages.page import as_picture
+from noisebound.pages.review.labels_session import LabelsSession
 from noisebound.pages.review.serve import ReviewServer
 from noisebound.pages.review.session import ReviewSession
 from noisebound.runs import Run, load_run
@@ -66,7 +67,13 @@ def copied(run: Run, folder: Path) -> Run:
 @contextmanager
 def served(run: Run, second_opinion: int = 0) -> Iterator[ReviewServer]:
     """Serve the review of a run within the context."""
-    session = ReviewSession(run, run.training_data(), "Ada", second_opinion)
+    with served_session(ReviewSession(run, run.training_data(), "Ada", second_opinion)) as server:
+        yield server
+
+
+@contextmanager
+def served_session(session: ReviewSession | LabelsSession) -> Iterator[ReviewServer]:
+    """Serve a review within the context."""
     server = ReviewServer(session)
     thread = threading.Thread(target=server.run)
     thread.start()

@@ -12,12 +12,15 @@ import pytest
 import torch
 from axe_playwright_python.sync_playwright import Axe
 
+import noisebound as nb
+from multi_label_data import NAMES, as_table, examples
 from noisebound.data import Dataset, Splits
+from noisebound.pages.review.labels_session import LabelsSession
 from noisebound.pages.review.serve import redirect_file
 from noisebound.runs import train_run
 from noisebound.training import TrainingConfig
 from processes import environment
-from reviewed_runs import CLASSES, WICKED, WICKED_TEXT, copied, served, text_run
+from reviewed_runs import CLASSES, WICKED, WICKED_TEXT, copied, served, served_session, text_run
 from watched_page import contrasts_of, watch
 
 pytestmark = pytest.mark.browser
@@ -487,3 +490,33 @@ def test_a_second_opinion_shows_no_label(run, open_review):
     made = run.decisions_about(splits).second_labels
     assert [each.label for each in made] == [label, label]
     assert len(run.decisions_about(splits)) == 0
+
+
+def test_all_labels_of_an_example_are_ticked_and_saved_together(tmp_path, open_review):
+    X, _, noisy = examples(120)
+    as_table(X, noisy).write_csv(tmp_path / "table.csv")
+    options = {"targets": NAMES, "quick": True, "show": False, "report": False, "n_jobs": 1}
+    run = nb.fit(tmp_path / "table.csv", out=tmp_path / "run", **options)
+    session = LabelsSession(run, run.training_data(), "Ada")
+    with served_session(session) as server:
+        page = open_review(server.address)
+        position = shown(page, "labels")
+        first = page.locator("#labels-card .toggles li").first
+        name, box = first.locator("label span").inner_text(), first.locator("input")
+        assert re.search("probably (wrong|missing), ", first.inner_text())
+        was_ticked = box.is_checked()
+        assert breaches_of_wcag(page) == []
+        page.keyboard.press("a")  # take the suggestions
+        assert box.is_checked() != was_ticked
+        page.keyboard.press("2")
+        press(page, "s", "labels")
+        assert page.inner_text("#labels-progress").startswith("3 labels checked, ")
+        (made,) = run.runs[name].decisions.refresh()
+        assert (made.position, made.verdict) == (position, "wrong")
+        press(page, "z", "labels")
+        assert shown(page, "labels") == position
+        assert len(run.runs[name].decisions.refresh()) == 0
+        page.click("nav a[href='#finish']")
+        page.wait_for_selector("#finish-commands:has-text('--corrections')")
+        assert page.locator("nav a:visible").count() == 2
+    page.close()

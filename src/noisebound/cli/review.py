@@ -139,27 +139,36 @@ def review(
     id
         The column that identifies the rows [default: the --id of `fit`].
     label
-        The label to check, in a run with several labels per example.
+        Check one label alone, in a run with several labels per example [default: all together].
     second_opinion
         Label NUMBER random examples again without seeing their labels, in place of a review.
             Agreement of the two labels gives the noise rate.
     """
     from noisebound.cli.multi_label import one_run
+    from noisebound.pages.review.labels_session import LabelsSession
     from noisebound.pages.review.serve import ReviewServer, redirect_file
     from noisebound.pages.review.session import ReviewSession
     from noisebound.review.decisions import current_user
-    from noisebound.runs import load_run
+    from noisebound.runs import MultiLabelRun, load_run
 
-    trained = one_run(load_run(run), label)
-    splits = trained.training_data(data).named_by(id)
-    session = ReviewSession(trained, splits, by or current_user(), second_opinion)
+    found, who = load_run(run), by or current_user()
+    session: ReviewSession | LabelsSession
+    if isinstance(found, MultiLabelRun) and label is None and not second_opinion:
+        session = LabelsSession(found, found.training_data(data).named_by(id), who)
+        kept = found.folder.labels
+    else:
+        trained = one_run(found, label)
+        kept = trained.folder.decisions
+        session = ReviewSession(
+            trained, trained.training_data(data).named_by(id), who, second_opinion
+        )
     server = ReviewServer(session, port)
 
     with redirect_file(server.address) if open else nullcontext() as file:
 
         def announce(address: str) -> None:
             print_text(f"the review page: {address}")
-            print_text(f"decisions are kept in {trained.folder.decisions}")
+            print_text(f"decisions are kept in {kept}")
             print_text("Ctrl-C ends the server")
             if file is not None:
                 webbrowser.open(file.as_uri())

@@ -25,6 +25,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from noisebound.errors import InvalidValueError, NoiseboundError
 from noisebound.pages.examples import SIZES
+from noisebound.pages.review.labels_session import AskedLabels, LabelsSession
 from noisebound.pages.review.session import (
     AskedDecisions,
     AskedQueue,
@@ -72,7 +73,7 @@ class ReviewServer:
         port: the port to listen on (default: any free port)
     """
 
-    def __init__(self, session: ReviewSession, port: int | None = None) -> None:
+    def __init__(self, session: ReviewSession | LabelsSession, port: int | None = None) -> None:
         self._socket = _listening_socket(port or 0)
         self.port: int = self._socket.getsockname()[1]
         self.token = secrets.token_urlsafe(24)
@@ -176,7 +177,7 @@ class Guard:
         return None
 
 
-def create_application(session: ReviewSession) -> Starlette:
+def create_application(session: ReviewSession | LabelsSession) -> Starlette:
     """Return the application of a review; it trusts every caller, so wrap it in a `Guard`."""
     # The page's files by name, so that no request opens a path.
     found = [*files("noisebound.pages.review").joinpath("page").iterdir()]
@@ -194,10 +195,6 @@ def create_application(session: ReviewSession) -> Starlette:
             return JSONResponse(await run_in_threadpool(method, asked))
 
         return endpoint
-
-    def queue(request: Request) -> Response:
-        asked = AskedQueue.model_validate(dict(request.query_params))
-        return JSONResponse(session.queue(asked))
 
     def picture(request: Request) -> Response:
         if request.path_params["size"] not in SIZES:
@@ -219,20 +216,35 @@ def create_application(session: ReviewSession) -> Starlette:
             raise HTTPException(404)
         return Response(assets[name], media_type=_MEDIA_TYPES[Path(name).suffix])
 
-    return Starlette(
-        routes=[
-            Route("/", asset),
-            Route("/api/about", answer(session.about)),
-            Route("/api/progress", answer(session.progress)),
+    if isinstance(session, LabelsSession):
+        own = [
+            Route("/api/next", answer(session.following)),
+            Route("/api/decisions", change(session.decide, AskedLabels), methods=["POST"]),
+        ]
+    else:
+        review = session
+
+        def queue(request: Request) -> Response:
+            asked = AskedQueue.model_validate(dict(request.query_params))
+            return JSONResponse(review.queue(asked))
+
+        own = [
             Route("/api/audit", answer(session.audit)),
             Route("/api/second", answer(session.second)),
             Route("/api/queue", queue),
             Route("/api/filters", answer(session.filters)),
-            Route("/api/finish", answer(session.finish)),
-            Route("/api/examples/{position:int}", answer(session.example)),
             Route("/api/neighbors/{position:int}", answer(session.neighbors)),
             Route("/api/look-alikes/{position:int}", answer(session.look_alikes)),
             Route("/api/decisions", change(session.decide, AskedDecisions), methods=["POST"]),
+        ]
+    return Starlette(
+        routes=[
+            *own,
+            Route("/", asset),
+            Route("/api/about", answer(session.about)),
+            Route("/api/progress", answer(session.progress)),
+            Route("/api/finish", answer(session.finish)),
+            Route("/api/examples/{position:int}", answer(session.example)),
             Route("/api/undo", change(session.undo, AskedUndo), methods=["POST"]),
             Route("/pictures/{position:int}/{size}", picture),
             Route("/labels.csv", labels),

@@ -16,6 +16,12 @@ export function showUnlabeled(card, example) {
   card.replaceChildren(element("div"), exhibit(example), element("div"));
 }
 
+// The caller makes `labels`, which stand beside the example.
+export function showWith(card, example, labels) {
+  card.dataset.position = example.position;
+  card.replaceChildren(labels, exhibit(example), element("div"));
+}
+
 export function showMessage(card, beside, ...children) {
   delete card.dataset.position;
   card.replaceChildren(element("div"), element("div", { class: "exhibit" }, ...children), beside);
@@ -40,7 +46,7 @@ function exhibit(example) {
     "div",
     { class: "exhibit" },
     example.text === null ? null : element("p", { class: "text", dir: "auto", ...scrolls }, example.text),
-    columns.length ? element("dl", example.text === null ? scrolls : {}, ...columns) : null,
+    columns.length ? element("div", { class: "columns", ...(example.text === null ? scrolls : {}) }, element("dl", {}, ...columns)) : null,
     element("p", { class: "name" }, example.name),
   );
 }

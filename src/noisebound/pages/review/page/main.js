@@ -5,6 +5,7 @@ import { Batch } from "./batch.js";
 import { Chooser } from "./chooser.js";
 import { byId, element, keyCap } from "./elements.js";
 import { FinishView } from "./finish_view.js";
+import { LabelsView } from "./labels_view.js";
 import { ListView } from "./list_view.js";
 import { ReviewView } from "./review_view.js";
 import { SecondView } from "./second_view.js";
@@ -20,8 +21,12 @@ document.title = `Review ${session.about.run}`;
 
 // In a second opinion, the other steps would show the labels.
 const isBlind = session.about.second_opinion > 0;
-const NAMES = isBlind ? ["second"] : ["audit", "review", "list", "finish"];
+// With several labels per example, one step decides all of them, and digits tick labels.
+const hasLabels = session.about.labels !== undefined;
+const isGuided = !isBlind && !hasLabels;
+const NAMES = isBlind ? ["second"] : hasLabels ? ["labels", "finish"] : ["audit", "review", "list", "finish"];
 document.querySelector("nav").hidden = isBlind;
+for (const link of document.querySelectorAll("nav a")) link.hidden = !NAMES.includes(link.hash.slice(1));
 
 const chooser = new Chooser(session.about.classes);
 const review = new ReviewView(session, chooser, new Batch(session));
@@ -34,6 +39,7 @@ const views = {
   }),
   finish: new FinishView(),
   second: new SecondView(session, chooser),
+  labels: new LabelsView(session),
 };
 
 function current() {
@@ -72,15 +78,15 @@ function onKey(event) {
   const action = views[current()].actions.find(each => each.key === key);
   if (action) action.run();
   else if (key === "?") openHelp();
-  else if (!isBlind && NAMES[Number(key) - 1]) location.hash = NAMES[Number(key) - 1];
+  else if (isGuided && NAMES[Number(key) - 1]) location.hash = NAMES[Number(key) - 1];
   else return;
   event.preventDefault();
 }
 
 function openHelp() {
   const lines = [
-    ...views[isBlind ? "second" : "review"].actions.map(({ key, name }) => [key, name]),
-    ...(isBlind ? [] : [["1", "Audit"], ["2", "Review"], ["3", "All labels"], ["4", "Finish"]]),
+    ...views[isGuided ? "review" : NAMES[0]].actions.map(({ key, name }) => [key, name]),
+    ...(!isGuided ? [] : [["1", "Audit"], ["2", "Review"], ["3", "All labels"], ["4", "Finish"]]),
     ["?", "This list"],
   ];
   byId("help-keys").replaceChildren(

@@ -58,6 +58,16 @@ export class Session {
     return true;
   }
 
+  // Saves all labels of an example, or null if it is not usable; returns true if the server has them.
+  async settle(example, present) {
+    const known = Object.fromEntries(example.toggles.map(({ name, decision }) => [name, decision?.key ?? null]));
+    const answer = await this.send("decisions", { position: example.position, present, known });
+    if (answer === null) return false;
+    this.remember([...this.undoable, answer.made]);
+    this.say(`Saved: the labels of ${example.name}.`);
+    return true;
+  }
+
   // Returns the positions of the undone decisions, or null.
   async undo() {
     const keys = this.undoable.at(-1) ?? null;
