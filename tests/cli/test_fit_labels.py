@@ -35,7 +35,7 @@ def folder(tmp_path_factory):
 def test_fit_prints_the_noise_and_the_scores(folder, tmp_path, capsys):
     call("fit", folder / "train.csv", *QUICK, "--test", folder / "test.csv", "--out", tmp_path)
     text = printed(capsys)
-    assert "label missed added wrong 95% interval accuracy 95% interval odd" in text
+    assert "label missed 95% interval added 95% interval true labels right odd" in text
     assert all(name in text for name in NAMES)
     assert "on the test set: macro-F1 " in text
     assert "all labels right" in text
@@ -56,7 +56,7 @@ def test_fit_and_estimate_as_json(folder, tmp_path, capsys):
 def test_estimate_without_a_run(folder, capsys):
     call("estimate", folder / "train.csv", "--targets", "odd", "loop", "--exclude", "large")
     text = printed(capsys)
-    assert "label missed added wrong 95% interval odd" in text
+    assert "label missed 95% interval added 95% interval odd" in text
 
 
 def test_predict(folder, capsys):
@@ -106,6 +106,6 @@ def test_the_review_of_a_label_trains_all_labels_again(folder):
     assert "--label" not in again
 
 
-def test_review_asks_for_a_label(folder):
+def test_a_second_opinion_is_of_one_label(folder):
     with pytest.raises(InvalidValueError, match="name one of them as `label`: odd, large, loop"):
-        call("review", folder / "run", "--no-open")
+        call("review", folder / "run", "--no-open", "--second-opinion", 5)

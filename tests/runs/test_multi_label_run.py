@@ -77,6 +77,11 @@ def test_missed_labels_are_estimated_and_found(run):
     assert noise["label"].to_list() == list(NAMES)
     assert (noise["missed"] - 0.2).abs().max() < 0.15
     assert noise["added"].max() < 0.1
+    for rate in ("missed", "added", "noise_rate"):
+        assert (noise[f"{rate}_low"] <= noise[rate]).all()
+        assert (noise[f"{rate}_high"] >= noise[rate]).all()
+    assert (noise["missed_low"] <= 0.2).all()
+    assert (noise["missed_high"] >= 0.15).all()
     suspects = run.suspects()
     assert len(suspects) == 900
     assert suspects["probability_wrong"].is_sorted(descending=True)

@@ -37,13 +37,11 @@ def one_run(found: "Run | MultiLabelRun", label: str | None) -> "Run":
 def print_labels(run: "MultiLabelRun") -> None:
     """Print the noise and the scores of each label, and those of all labels."""
     scores = run.scores
-    table = _table("accuracy", "95% interval")
+    table = _table("true labels right")
     for row in run.noise.iter_rows(named=True):
-        found, accuracy = scores.labels[row["label"]].validation, ("unknown", "")
-        if found is not None and not found.warnings:
-            low, high = found.interval
-            accuracy = f"{found.accuracy:.1%}", f"{low:.1%} to {high:.1%}"
-        table.add_row(*_noise_cells(row), *accuracy)
+        found = scores.labels[row["label"]].validation
+        is_known = found is not None and not found.warnings
+        table.add_row(*_noise_cells(row), f"{found.accuracy:.1%}" if found and is_known else "")
     Console(soft_wrap=True).print(table)
     on_test = {
         "macro-F1": scores.macro_f1,
@@ -66,15 +64,16 @@ def print_noise(noise: "pl.DataFrame") -> None:
 
 
 def _table(*more: str) -> Table:
-    names = ("label", "missed", "added", "wrong", "95% interval", *more)
+    names = ("label", "missed", "95% interval", "added", "95% interval", *more)
     return Table(*names, box=None, pad_edge=False)
 
 
 def _noise_cells(row: dict[str, Any]) -> Iterable[str]:
-    shares = (row[name] for name in ("missed", "added", "noise_rate"))
     yield escape(row["label"])
-    yield from ("unknown" if share is None else f"{share:.1%}" for share in shares)
-    yield "" if row["low"] is None else f"{row['low']:.1%} to {row['high']:.1%}"
+    for name in ("missed", "added"):
+        rate, low, high = (row[f"{name}{end}"] for end in ("", "_low", "_high"))
+        yield "unknown" if rate is None else f"{rate:.1%}"
+        yield "" if low is None else f"{low:.1%} to {high:.1%}"
 
 
 def suspect_labels(

@@ -57,15 +57,13 @@ def _labels_table(run: MultiLabelRun, splits: Splits, scores: Mapping[str, RunSc
         name = noise["label"]
         column = matrix[:, splits.train.label_names.index(name)]
         score, choice = scores[name].validation, run.runs[name].recipe
-        interval = "" if noise["low"] is None else f"{noise['low']:.1%} to {noise['high']:.1%}"
         honest = EMPTY
         if score is not None and not score.warnings:
             low, high = score.interval
             honest = Cell(f"{score.accuracy:.1%}", f"{low:.1%} to {high:.1%}", score.accuracy)
         cells = (
             *(number_cell(int((column == value).sum()), ",d") for value in (1, 0)),
-            *(number_cell(noise[each], ".1%") for each in ("missed", "added")),
-            number_cell(noise["noise_rate"], ".1%")._replace(beside=interval),
+            *(_rate_cell(noise, each) for each in ("missed", "added", "noise_rate")),
             honest,
             Cell("" if choice is None else choice.name),
         )
@@ -73,11 +71,17 @@ def _labels_table(run: MultiLabelRun, splits: Splits, scores: Mapping[str, RunSc
         rows.append(Row(name, cells, link=str(report)))
     header = ("label", "with it", "without", "missed", "added", "wrong", "accuracy", "learner")
     notes = (
-        "wrong: the estimated share of wrong labels, with its 95 % interval",
+        "missed, added and wrong: the estimated rates, with their 95 % intervals",
         "accuracy: on true labels, by the validation split, with its 95 % interval",
     )
     title = "Each label, with a link to its report"
     return Table("labels", title, header, tuple(rows), notes=notes)
+
+
+def _rate_cell(noise: dict[str, float | None], name: str) -> Cell:
+    low, high = noise[f"{name}_low"], noise[f"{name}_high"]
+    interval = "" if low is None else f"{low:.1%} to {high:.1%}"
+    return number_cell(noise[name], ".1%")._replace(beside=interval)
 
 
 def _suspects_section(run: MultiLabelRun, splits: Splits) -> Section:

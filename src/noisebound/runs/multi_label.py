@@ -19,7 +19,8 @@ from noisebound.data.column_types import listed_names
 from noisebound.data.multi_label import FEWEST, unlearnable
 from noisebound.data.options import validated
 from noisebound.errors import DataError, RunError
-from noisebound.estimation import Noise
+from noisebound.estimation import EstimatedNoise, Noise, OutOfFold
+from noisebound.estimation.multi_label import estimate_label_noise
 from noisebound.features import BackboneLike
 from noisebound.runs.folder import RunFolder, read_model, write_model
 from noisebound.runs.hub import HUB, downloaded
@@ -109,7 +110,8 @@ class MultiLabelRun:
         """The noise of each label: its rate, and how often the label is missed and added.
 
         The rate missed is the probability that an example with the label lacks it in the data, and
-        the rate added that of the opposite mistake. They are null if the noise is unknown.
+        the rate added that of the opposite mistake, each with a 95 % interval. They are null if the
+        noise is unknown.
         """
         return noise_frame({name: run.noise for name, run in self.runs.items()})
 
@@ -252,16 +254,32 @@ class MultiLabelRun:
 
 def noise_frame(noises: Mapping[str, Noise]) -> pl.DataFrame:
     """Return the noise of labels, one row each, as `MultiLabelRun.noise` describes it."""
-    rows = []
-    for name, noise in noises.items():
-        is_known = noise.rate is not None and noise.unknown_because is None
-        low, high = (noise.interval if is_known else None) or (None, None)
-        T = noise.transition
-        missed, added = (float(T[0, 1]), float(T[1, 0])) if is_known else (None, None)
-        rows.append((name, noise.rate if is_known else None, low, high, missed, added))
-    columns = ("noise_rate", "low", "high", "missed", "added")
+    rates = ("noise_rate", "missed", "added")
+    columns = [f"{rate}{end}" for rate in rates for end in ("", "_low", "_high")]
     schema = {"label": pl.String, **dict.fromkeys(columns, pl.Float64)}
+    rows = [(name, *_rates(noise)) for name, noise in noises.items()]
     return pl.DataFrame(rows, schema=schema, orient="row")
+
+
+def _rates(noise: Noise) -> list[float | None]:
+    """Return the rate of all labels, of missed and of added ones, each with its interval."""
+    if noise.rate is None or noise.unknown_because is not None:
+        return [None] * 9
+    found = [noise.rate, *(noise.interval or (None, None))]
+    judged = noise.out_of_fold if isinstance(noise, EstimatedNoise) else None
+    rates = (float(noise.transition[0, 1]), float(noise.transition[1, 0]))
+    if judged is None:
+        return [*found, rates[0], None, None, rates[1], None, None]
+    for rate, (low, high) in zip(rates, _intervals(judged), strict=True):
+        found += [rate, min(low, rate), max(high, rate)]
+    return found
+
+
+def _intervals(judged: OutOfFold) -> list[tuple[float, float]]:
+    """Return the intervals of the rates of missed and of added labels."""
+    estimate = estimate_label_noise(judged.probabilities[:, 1:], judged.labels[:, None])
+    both = (estimate.missed_intervals[0], estimate.added_intervals[0])
+    return [(float(low), float(high)) for low, high in both]
 
 
 def _mean(values: list[float]) -> float | None:
