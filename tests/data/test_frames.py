@@ -1,5 +1,6 @@
 """Tables in memory of every origin come in by one door."""
 
+import json
 import subprocess
 import sys
 
@@ -152,6 +153,34 @@ def test_the_same_images_in_a_parquet_file(tmp_path):
     pl.DataFrame(ROWS | {"kind": KIND}).write_parquet(tmp_path / "table.parquet")
     with pytest.raises(DataError, match="`image_size` does not apply to a table"):
         load(tmp_path / "table.parquet", target="kind", image_size=8)
+
+
+@pytest.mark.parametrize("kind", ["names", "indices", "confidences"])
+def test_a_fiftyone_export(tmp_path, kind):
+    """In each of the forms of FiftyOneImageClassificationDataset."""
+    (tmp_path / "data").mkdir()
+    names = [f"{i:06}" for i in range(6)]
+    for name, pixels in zip(names, PIXELS, strict=True):
+        (tmp_path / "data" / f"{name}.png").write_bytes(encoded_image(pixels))
+    labels = dict(zip(names, [0, 1, 0, 1, 0, None], strict=True))
+    record = {"classes": NAMES, "labels": labels}
+    if kind == "names":
+        labels = {name: None if k is None else NAMES[k] for name, k in labels.items()}
+        record = {"classes": None, "labels": labels}
+    if kind == "confidences":
+        labels = {name: {"label": k, "confidence": 0.5} for name, k in labels.items()}
+        record["labels"] = labels
+    (tmp_path / "labels.json").write_text(json.dumps(record))
+    with pytest.raises(DataError, match=r"1 of 6 rows of .* have no label"):
+        load(tmp_path)
+    splits = load(tmp_path, skip_bad=True)
+    assert splits.train.class_names == ("no", "yes")
+    assert splits.train.labels.tolist() == [0, 1, 0, 1, 0]
+    assert splits.ids[1] == "data/000001.png"
+    np.testing.assert_array_equal(splits.train.inputs, PIXELS[:5].transpose(0, 3, 1, 2))
+    (tmp_path / "labels.json").write_text("[]")
+    with pytest.raises(DataError, match="export the data set again"):
+        load(tmp_path)
 
 
 def test_unreadable_images_of_a_column(tmp_path):

@@ -9,6 +9,7 @@ from typing import Any, TypeAlias
 import polars as pl
 from torch import Tensor
 
+from noisebound.data import fifty_one
 from noisebound.data.arrays import (
     arrays_as_splits,
     inputs_from_array,
@@ -234,6 +235,11 @@ def _from_folder(folder: Folder, options: ReadingOptions) -> Splits:
     if holds_texts(folder):
         options.refuse_all_but("data_dir", "encoding", *_OF_LABELS, what="a folder of texts")
         return read_text_folder(folder, options)
+    if fifty_one.is_export(folder):
+        options.refuse_all_but("data_dir", "image_size", *_OF_LABELS, what="a FiftyOne export")
+        given = options.model_copy(update={"target": ("label",), "id": "example"})
+        table, name = fifty_one.table_of_export(folder), folder.path.name
+        return frame_splits(table, given, name=name, source=str(folder.path))
     if options.target or options.targets:
         found = images_of_table(folder, options)
         _refuse_for_table(found, options, "a folder of images with a table", "data_dir")
