@@ -36,7 +36,7 @@ _IMAGES, _PIXELS = 256, 400  # sampled images, and pixels of each: 100,000 show 
 class Region(NamedTuple):
     """Adjacent pixels whose label is probably wrong, and which suggest the same other class.
 
-    Args:
+    Attributes:
         image: the position of the image
         rows: the first row, and the one after the last
         columns: the first column, and the one after the last
