@@ -137,3 +137,10 @@ def test_masks_that_do_not_fit(changed, message):
     probs, noisy, _ = masks_and_probs()
     with pytest.raises(nb.NoiseboundError, match=message):
         nb.find_pixel_suspects(*changed(probs, noisy))
+
+
+@pytest.mark.parametrize("function", [nb.find_suspects, nb.estimate_noise])
+def test_images_are_for_another_function(function):
+    probs, noisy, _ = masks_and_probs()
+    with pytest.raises(nb.NoiseboundError, match="find_pixel_suspects"):
+        function(probs, noisy)

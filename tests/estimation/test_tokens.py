@@ -166,7 +166,7 @@ def test_tags_are_of_one_scheme():
     with pytest.raises(nb.NoiseboundError, match=r"of one scheme, BIO, BILOU, BIOES; got .* E, L"):
         check_tags(["O", "B-PER", "L-PER", "E-PER"])
     probs, labels, _ = sentences(50)
-    with pytest.raises(nb.NoiseboundError, match="has 2 tags, and a label is 4"):
+    with pytest.raises(nb.NoiseboundError, match="has 2 tags, and the classes reach up to 4"):
         nb.find_suspects(probs, labels).spans(["O", "B-PER"])
 
 

@@ -60,8 +60,8 @@ def read_tagged_text(
     A CoNLL file has one word per line, in the first column, its tag in the last one, and blank
     lines between sentences. Each line of a JSONL file has the fields ``tokens`` and ``tags``, and
     ``probs`` unless these are in a ``.npy`` or ``.npz`` file: one row per word, or one array per
-    sentence. Their columns are in the order of the class names: by default, of the array
-    ``classes`` of an ``.npz`` file, else of the alphabet.
+    sentence. Their columns are in the order of the class names, by default of the array
+    ``classes`` of an ``.npz`` file. Tags that are indices need no names.
     """
     is_json = Path(path.name.lower().removesuffix(".gz")).suffix in _JSON_LINES
     text = read_utf8(path, encoding).decode(errors="replace").removeprefix("\ufeff")

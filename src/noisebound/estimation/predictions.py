@@ -188,6 +188,11 @@ def check_predictions(probs: ArrayLike, name: str = "probs") -> Float[Tensor, "n
     predictions = torch.as_tensor(probs).detach().cpu()
     if not predictions.is_floating_point() or predictions.dtype in (torch.float16, torch.bfloat16):
         predictions = predictions.double()
+    if predictions.ndim == 4:
+        raise InvalidValueError(
+            f"`{name}` has the shape of images, {list(predictions.shape)}: "
+            "find_pixel_suspects(probs, labels) takes them, and its result has the noise"
+        )
     if predictions.ndim != 2 or not len(predictions):
         return check_distribution(predictions, name)
     for rows in torch.split(predictions, _ROWS_AT_ONCE):

@@ -96,9 +96,11 @@ class TokenSuspects(Suspects):
                 BIO, BILOU and BIOES
         """
         tags = check_tags(class_names)
-        if self.suggested is None or max(int(self.labels.max()), 0) >= len(tags):
+        assert self.suggested is not None  # as for losses, which no token has
+        last = int(torch.cat([self.labels, self.suggested]).max())
+        if last >= len(tags):
             raise InvalidValueError(
-                f"`class_names` has {len(tags)} tags, and a label is {int(self.labels.max())}"
+                f"`class_names` has {len(tags)} tags, and the classes reach up to {last}"
             )
         has_ends = any(tag.prefix in "LE" for tag in tags)
         likelier = torch.where(self.score > 0, self.suggested, self.labels)
