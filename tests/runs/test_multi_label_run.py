@@ -198,3 +198,21 @@ def test_a_network_of_the_users_own_for_each_label(tmp_path):
     run = nb.fit((X, NOISY), targets=NAMES, out=tmp_path / "run", noise_rate=0.1, **options)
     again = nb.load_run(tmp_path / "run", model=torch.nn.Linear(4, 2))
     np.testing.assert_array_equal(again.predict_proba(X), run.predict_proba(X))
+
+
+def test_the_metrics_of_each_label_are_logged_under_its_name():
+    logged, ended = [], []
+
+    class Tracker:
+        def log_metrics(self, metrics, step):
+            logged.append((step, set(metrics)))
+
+        def finalize(self, status):
+            ended.append(status)
+
+    options = {"epochs": 2, "recipe": "plain", "show": False, "report": False}
+    nb.fit((X, NOISY), targets=NAMES, logger=Tracker(), **options)
+    assert [step for step, _ in logged] == [1, 2, 3, 4, 5, 6]
+    assert "odd/train_loss" in logged[0][1]
+    assert all(name.startswith("loop/") for name in logged[-1][1])
+    assert ended == ["success"]

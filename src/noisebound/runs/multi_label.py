@@ -1,6 +1,7 @@
 """Several labels at once: a two-class run for each label, in one folder."""
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -32,6 +33,7 @@ from noisebound.runs.train import train_run
 from noisebound.system.console import print_note
 from noisebound.training.config import TrainingConfig
 from noisebound.training.devices import Devices, OneDevice, first_rank_does
+from noisebound.training.loggers import LabelLogger, Logger
 
 
 class LabelsRecord(BaseModel):
@@ -299,6 +301,7 @@ def train_labels(
     backbone: Any = None,
     corrections: str | Path | None = None,
     origin: DataOrigin | None = None,
+    loggers: Sequence[Logger] = (),
     **options: Any,
 ) -> MultiLabelRun:
     """Train on each label of a data set, and return the run; the arguments are as of `train_run`.
@@ -311,7 +314,7 @@ def train_labels(
     record = learnable_labels(splits, may_leave_out=len(origin.targets) == 1)
     decided = {} if corrections is None else _decisions_of(RunFolder(corrections), record)
     is_shown = show and fabric.is_global_zero
-    with folder.owned(fabric):
+    with folder.owned(fabric), _finalized(loggers):
         if overwrite:
             first_rank_does(fabric, folder.remove_run)
         folder.check(config, resume=resume)
@@ -349,9 +352,22 @@ def train_labels(
                 backbone=backbone,
                 corrections=decided.get(name),
                 origin=origin.model_copy(update={"label": name}),
+                loggers=[LabelLogger(each, name, place * config.epochs) for each in loggers],
                 **options,
             )
     return MultiLabelRun(out, model, splits, backbone)
+
+
+@contextmanager
+def _finalized(loggers: Sequence[Logger]) -> Iterator[None]:
+    """Write what the loggers have buffered when all labels are trained, or training fails."""
+    status = "failed"
+    try:
+        yield
+        status = "success"
+    finally:
+        for each in loggers:
+            each.finalize(status)
 
 
 def learnable_labels(splits: Splits, *, may_leave_out: bool) -> LabelsRecord:

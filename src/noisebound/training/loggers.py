@@ -36,6 +36,23 @@ class LoggerFunction:
         """Do nothing: a function keeps nothing back."""
 
 
+class LabelLogger:
+    """The metrics of one of several labels, called ``label/metric``, in a logger of them all.
+
+    Its epochs follow those ``before``, because some trackers take no earlier step.
+    """
+
+    def __init__(self, logger: Logger, label: str, before: int) -> None:
+        self._logger, self._label, self._before = logger, label, before
+
+    def log_metrics(self, metrics: dict[str, float], step: int) -> None:
+        named = {f"{self._label}/{name}": value for name, value in metrics.items()}
+        self._logger.log_metrics(named, self._before + step)
+
+    def finalize(self, status: str) -> None:
+        """Do nothing: other labels may follow."""
+
+
 class TrackedRun:
     """A run of MLflow, Weights & Biases or Trackio; it begins with the first metrics.
 

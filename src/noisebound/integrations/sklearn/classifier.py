@@ -119,6 +119,7 @@ class NoiseBoundedClassifier(ClassifierMixin, BaseEstimator):
         (True, True)
     """
 
+    _counts_alike = False  # True for one of several labels, so that a rare one is not drowned
     estimators_: list[Any]
     noise_estimate_: NoiseEstimate | list[NoiseEstimate | None] | None
     recipe_: "Choice | list[Choice | None] | None"

@@ -183,6 +183,7 @@ def _training_data(
         _class_names(estimator),
         weights=None if sample_weight is None else torch.from_numpy(weights),
         groups=None if groups is None else group_indices(groups, len(y)),
+        counts_alike=estimator._counts_alike,
     )
     together = whole
     if finds_duplicates:

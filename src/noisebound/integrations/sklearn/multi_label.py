@@ -53,6 +53,7 @@ def fit_labels(
             fitted.append(_constant(k, column[known]))
             continue
         part = clone(estimator).set_params(random_state=seed)
+        part._counts_alike = True
         weights = None if sample_weight is None else np.asarray(sample_weight)[known]
         own_groups = None if groups is None else _safe_indexing(groups, known)
         fitted.append(part.fit(X[known], column[known], weights, own_groups))
