@@ -222,23 +222,24 @@ def _judged(image: _Image, rule: _Rule) -> tuple[Tensor, Tensor]:
 def _regions(place: int, wrong: Tensor, mask: Tensor, suggested: Tensor) -> list[Region]:
     from scipy.ndimage import find_objects, label  # takes longer to import than all of noisebound
 
-    is_suspect = wrong > 0.5
-    pairs = {*zip(mask[is_suspect].tolist(), suggested[is_suspect].tolist(), strict=True)}
+    classes = int(max(mask.max(), suggested.max())) + 1
+    pairs = torch.where(wrong > 0.5, mask * classes + suggested, -1).numpy()
     regions = []
-    for given, likelier in sorted(pairs):
-        alike = is_suspect & (mask == given) & (suggested == likelier)
-        parts, _ = label(alike.numpy(), structure=np.ones((3, 3)))
-        for number, (rows, columns) in enumerate(find_objects(parts), start=1):
-            inside = torch.from_numpy(parts[rows, columns] == number)
-            regions.append(
-                Region(
-                    place,
-                    (rows.start, rows.stop),
-                    (columns.start, columns.stop),
-                    int(inside.sum()),
-                    given,
-                    likelier,
-                    float(wrong[rows, columns][inside].sum()),
-                )
+    for pair in np.unique(pairs[pairs >= 0]).tolist():
+        given, likelier = divmod(pair, classes)
+        parts, _ = label(pairs == pair, structure=np.ones((3, 3)))
+        sizes = np.bincount(parts.ravel()).tolist()
+        expected = np.bincount(parts.ravel(), wrong.numpy().ravel()).tolist()
+        regions += [
+            Region(
+                place,
+                (rows.start, rows.stop),
+                (columns.start, columns.stop),
+                sizes[number],
+                given,
+                likelier,
+                expected[number],
             )
+            for number, (rows, columns) in enumerate(find_objects(parts), start=1)
+        ]
     return regions
