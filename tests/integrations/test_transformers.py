@@ -360,6 +360,7 @@ def test_language_models_are_refused(tmp_path):
     ("criterion", "error", "message"),
     [
         (nb.CrossEntropy(), TypeError, "must be a bounded loss, such as"),
+        (nb.BoundedLoss(nb.BinaryCrossEntropy(), 0.3), TypeError, "a floor for each label"),
         (
             nb.BoundedLoss(torch.nn.functional.cross_entropy, 1.0),
             TypeError,

@@ -17,7 +17,7 @@ from torch import Tensor
 from noisebound.bounded import BoundedLoss, NoiseBoundedLoss
 from noisebound.errors import InvalidTypeError, InvalidValueError, MisuseError, needed_for
 from noisebound.integrations.bounded_training import BoundedTraining
-from noisebound.losses import Loss, RememberingLoss
+from noisebound.losses import Loss, PerLabel, RememberingLoss
 from noisebound.step_bound import has_gradients
 
 with needed_for(__name__, "transformers and accelerate", "transformers"):
@@ -227,6 +227,12 @@ def _check_criterion(criterion: BoundedLoss) -> Loss:
             f"noise_rate=0.4, num_classes=10); got {criterion!r}"
         )
     loss = criterion.loss
+    if isinstance(loss, PerLabel):
+        raise InvalidTypeError(
+            "BoundedLossFunction holds one mean at one bound, and a loss per label has a floor for "
+            "each label: pass the Trainer `compute_loss_func=lambda outputs, labels, **_: "
+            "criterion(outputs.logits, labels)` instead"
+        )
     if not isinstance(loss, Loss) or isinstance(loss, RememberingLoss):
         raise InvalidTypeError(
             "the Trainer needs the sum and the weight of each part's losses, and does not pass the "
