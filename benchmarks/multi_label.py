@@ -208,7 +208,7 @@ def _cleanlab(probs: NDArray[np.float64], labels: Tensor) -> tuple[NDArray[Any],
 
     lists = [each.nonzero().flatten().tolist() for each in labels]
     issues = find_multilabel_issues_per_class(lists, probs, n_jobs=1)
-    return np.stack(issues, axis=1), -get_label_quality_scores_per_class(lists, probs)
+    return np.asarray(issues), -get_label_quality_scores_per_class(lists, probs)
 
 
 def trained(

@@ -37,7 +37,7 @@ from noisebound.estimation.floor import random_sample
 from noisebound.estimation.names import EstimationMethod
 from noisebound.estimation.noise import UnknownNoiseWarning
 from noisebound.estimation.predictions import FEWEST_JUDGED, Labels, Matrix, Probs, Values
-from noisebound.estimation.suspects import Suspects, suspects_of
+from noisebound.estimation.suspects import suspects_of
 from noisebound.estimation.transitions import (
     SUREST,
     rate_of,
@@ -175,9 +175,9 @@ def find_label_suspects(
     for k, (p, y) in enumerate(columns):
         true = p if corrected else _through(p, y, matrices[k])
         suspects = suspects_of(_two_classes(true), y, matrices[k])
-        if k in unknown:  # the ranking may still help, but none of these labels can be called wrong
-            suspects = Suspects(suspects.score - suspects.score.max(), None).neutral()
-        score[observed[:, k] >= 0, k] = suspects.score
+        highest = suspects.score.max().clamp(min=0) if k in unknown else 0.0
+        # The ranking of an unknown label may still help, but none can be called wrong.
+        score[observed[:, k] >= 0, k] = suspects.score - highest
     if unknown:
         warnings.warn(
             f"no suspects of the labels {_listed(unknown)}: their predictions have nothing to do "
@@ -200,12 +200,17 @@ def _estimate(
     rates = torch.stack([1 - each.estimate.transition.diagonal() for each in found])
     if rounds:
         judged = torch.stack([each.judged for each in found])
-        rates = torch.stack([shrunk_to_mean(rates[:, k], judged[:, k]) for k in (0, 1)], dim=1)
+        mean = (rates * judged).sum(0) / judged.sum(0)
+        shrunk = [shrunk_to_mean(rates[:, k], judged[:, k]) for k in (0, 1)]
+        # A label that the predictions say nothing about has the mean rates.
+        shares = torch.where(judged > 0, torch.stack(shrunk, dim=1), mean)
+        rates = torch.where(shares.isnan(), rates, shares)
     intervals = torch.stack([each.intervals for each in found])
     intervals[..., 0] = intervals[..., 0].minimum(rates)
     intervals[..., 1] = intervals[..., 1].maximum(rates)
     by_label = tuple(
-        _with_rates(each.estimate, *pair) for each, pair in zip(found, rates, strict=True)
+        _with_rates(each.estimate, y, *pair)
+        for each, (_, y), pair in zip(found, columns, rates, strict=True)
     )
     weights = as_float64([each.diagnostics.examples for each in by_label])
     count = int(weights.sum())
@@ -254,12 +259,19 @@ def _of_label(
     return _LabelNoise(estimate, class_intervals(true, labels), judged.double())
 
 
-def _with_rates(estimate: NoiseEstimate, added: Tensor, missed: Tensor) -> NoiseEstimate:
-    """Return the estimate of a label with other rates."""
+def _with_rates(
+    estimate: NoiseEstimate, labels: Labels, added: Tensor, missed: Tensor
+) -> NoiseEstimate:
+    """Return the estimate of a label with other rates, and the prior that follows from them."""
     matrix = torch.stack([1 - added, missed, added, 1 - missed]).view(2, 2)
-    rate, (low, high) = rate_of(matrix, estimate.class_prior), estimate.interval
+    share = labels.double().mean()
+    present = ((share - added) / (1 - missed - added).clamp(min=_LEAST)).clamp(0, 1)
+    prior = torch.stack([1 - present, present])
+    rate, (low, high) = rate_of(matrix, prior), estimate.interval
     interval = min(low, rate), max(high, rate)
-    return replace(estimate, noise_rate=rate, transition=matrix, interval=interval)
+    return replace(
+        estimate, noise_rate=rate, transition=matrix, class_prior=prior, interval=interval
+    )
 
 
 def _as_often_as(labels: Labels, predicted: Values) -> Values:
