@@ -172,6 +172,17 @@ def test_each_label_may_have_a_loss_of_its_own():
         torch.testing.assert_close(
             found[:, k : k + 1], alone(logits[:, k : k + 1], labels[:, k : k + 1])
         )
+    mixed = nb.PerLabel([nb.Focal(), *(nb.ForwardCrossEntropy(m) for m in matrices[1:])])
+    losses = torch.cat(
+        [make("focal", reduction="none")(logits[:, :1], labels[:, :1]), found[:, 1:]], 1
+    )
+    torch.testing.assert_close(mixed(logits, labels), losses.mean())
+    soft = 0.8 * labels.double() + 0.1
+    expected = sum(p * loss(logits, torch.full((N, K), y)) for y, p in ((0, 1 - soft), (1, soft)))
+    torch.testing.assert_close(loss(logits, soft), expected)
+    extreme = torch.tensor([[1e4, -1e4, 0.0]]).half().requires_grad_()
+    (gradient,) = torch.autograd.grad(loss(extreme, torch.tensor([[0, 1, 1]])).sum(), extreme)
+    assert torch.isfinite(gradient).all()
     bound = nb.noise_bound(loss, ([0.1, 0.3, 0.5], 0.0), 3, class_prior=0.2)
     single = [nb.transition_bound(nb.CrossEntropy(), each, [0.8, 0.2]) for each in matrices]
     assert bound == pytest.approx(np.mean(single))

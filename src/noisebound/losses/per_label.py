@@ -14,6 +14,7 @@ from torch.nn import ModuleList, functional as F
 
 from noisebound.checks import check_number
 from noisebound.errors import InvalidTypeError, InvalidValueError
+from noisebound.losses.corrections import ForwardCrossEntropy
 from noisebound.losses.likelihood import CrossEntropy, Focal
 from noisebound.losses.loss import (
     AtLabels,
@@ -57,6 +58,7 @@ class PerLabel(Loss):
     """
 
     refused_options = ("ignore_index", "weight", "label_smoothing")  # those of the loss count
+    log_transitions: Tensor | None
 
     def __init__(self, loss: Loss | Sequence[Loss], **options: Unpack[LossOptions]) -> None:
         super().__init__(**options)
@@ -65,6 +67,7 @@ class PerLabel(Loss):
         for each in losses:
             _check_two_classes(each)
         self.losses = ModuleList(losses)
+        self.register_buffer("log_transitions", None if self.is_shared else _stacked(losses))
         if not self.is_shared:
             self.num_classes = len(self.losses)
 
@@ -117,6 +120,15 @@ class PerLabel(Loss):
         """Return losses and weights if all labels are given."""
         if self.is_shared:
             return _two_class_losses(self.label_losses[0], logits, labels)
+        if self.log_transitions is not None and logits.ndim == 2:
+            log_q = F.logsigmoid(-logits), F.logsigmoid(logits)
+            table = self.log_transitions.to(logits)
+            absent, present = (
+                -torch.logaddexp(table[:, y, 0] + log_q[0], table[:, y, 1] + log_q[1])
+                for y in (0, 1)
+            )
+            targets = labels.to(logits.dtype)
+            return (1 - targets) * absent + targets * present, None
         by_label = [
             _two_class_losses(loss, logits[:, k], labels[:, k])
             for k, loss in enumerate(self.label_losses)
@@ -242,6 +254,16 @@ def _check_two_classes(loss: object) -> None:
             "each label has two classes, absent and present, and this loss was made for "
             f"{loss.num_classes}: {loss!r}"
         )
+
+
+def _stacked(losses: Sequence[Loss]) -> Float[Tensor, "labels 2 2"] | None:
+    """Return the logarithms of all matrices, which cost less at once; None for other losses."""
+    matrices = []
+    for each in losses:
+        if type(each) is not ForwardCrossEntropy or each.weight is not None or each.label_smoothing:
+            return None
+        matrices.append(each.log_transition)
+    return torch.stack(matrices)
 
 
 def _has_missing(labels: Tensor) -> bool:
