@@ -5,10 +5,12 @@ import subprocess
 import sys
 from pathlib import Path
 
+import numpy as np
 import polars as pl
 import pytest
 import torch
 from commands import command
+from PIL import Image
 
 import noisebound as nb
 from noisebound.data import ReadingOptions, load
@@ -175,3 +177,33 @@ def test_embed_uses_the_cache_of_fit(reviews, minilm, tmp_path, capsys):
         ReadingOptions(target="label", text="review"),
     )
     assert torch.equal(load(tmp_path / "vectors").train.inputs, expected.train.dense_inputs)
+
+
+def test_several_labels_of_images_beside_a_table(tmp_path):
+    rng, rows = np.random.default_rng(0), []
+    (tmp_path / "photos").mkdir()
+    for place in range(80):
+        has = {"red": place % 2, "green": place // 2 % 2}
+        color = (rng.random(3) * 60 + [180 * has["red"], 180 * has["green"], 0]).astype(np.uint8)
+        Image.new("RGB", (8, 8), tuple(color.tolist())).save(tmp_path / "photos" / f"{place}.png")
+        rows.append({"file": f"{place}.png"} | has | ({"red": None} if place == 4 else {}))
+    pl.DataFrame(rows).write_csv(tmp_path / "photos" / "labels.csv")
+    options = {"targets": ("red", "green"), "show": False, "report": False, "quick": True}
+    run = nb.fit(tmp_path / "photos", backbone=colors(), out=tmp_path / "run", **options)
+    found = run.predictions(tmp_path / "photos")
+    assert found.columns[:3] == ["example", "red", "green"]
+    by_name = {row["example"]: row for row in found.iter_rows(named=True)}
+    for place in (0, 5, 6, 7):
+        assert (by_name[f"{place}.png"]["red"], by_name[f"{place}.png"]["green"]) == (
+            place % 2,
+            place // 2 % 2,
+        )
+    assert run.suspects()["id"].str.ends_with(".png").all()
+    assert len(run.runs["red"].training_data().train) == 79
+
+    raw = load_raw(tmp_path / "photos", ReadingOptions(targets=("red", "green")))
+    embed_folder(raw, colors(), tmp_path / "vectors")
+    vectors = load(tmp_path / "vectors")
+    assert vectors.train.label_names == ("red", "green")
+    assert vectors.train.label_matrix[4].tolist() == [-1, 0]
+    assert vectors.of_label("red").train.inputs.shape == (79, 3)
