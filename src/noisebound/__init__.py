@@ -90,7 +90,7 @@ if TYPE_CHECKING:
         MemorizationMonitor as MemorizationMonitor,
         MemorizationWarning as MemorizationWarning,
     )
-    from noisebound.runs import Run as Run
+    from noisebound.runs import MultiLabelRun as MultiLabelRun, Run as Run
     from noisebound.step_bound import StepBound as StepBound
 
 import_when_used(__name__)

@@ -31,7 +31,7 @@ def run(files):
 
 
 def test_a_run_for_each_label(run):
-    assert isinstance(run, MultiLabelRun)
+    assert isinstance(run, nb.MultiLabelRun)
     assert run.labels == NAMES
     for name in NAMES:
         assert run.runs[name].saved_model.card.class_names == ("absent", "present")
