@@ -176,7 +176,8 @@ def test_a_fiftyone_export(tmp_path, kind):
     splits = load(tmp_path, skip_bad=True)
     assert splits.train.class_names == ("no", "yes")
     assert splits.train.labels.tolist() == [0, 1, 0, 1, 0]
-    assert splits.ids[1] == "data/000001.png"
+    assert splits.example_name(1) == "data/000001.png"
+    assert (splits.folder / splits.train_names[1]).read_bytes() == encoded_image(PIXELS[1])
     np.testing.assert_array_equal(splits.train.inputs, PIXELS[:5].transpose(0, 3, 1, 2))
     (tmp_path / "labels.json").write_text("[]")
     with pytest.raises(DataError, match="export the data set again"):

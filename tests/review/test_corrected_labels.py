@@ -1,6 +1,7 @@
 """Labels after a review: as a table, for other tools and back."""
 
 import json
+from dataclasses import replace
 
 import polars as pl
 import pytest
@@ -80,12 +81,14 @@ def test_images_are_named_so_that_the_tools_find_them(tmp_path):
     names = ("cat/a b&c#1.png", "dog/1.png")
     file = photos(tmp_path, names)
     train = Dataset(torch.zeros(2, 1, 4, 4, dtype=torch.uint8), torch.tensor([0, 1]), CLASSES)
-    splits = Splits("two", train, None, str(tmp_path / "photos"), train_names=names)
+    splits = Splits("two", train, None, "made", train_names=names, folder=tmp_path / "photos")
     queue = ReviewQueue(Suspects(torch.tensor([1.0, 0.0]).double(), 1 - file.data.labels), file)
     item = label_studio_tasks(queue, splits)[0]["data"]["item"]
     assert item == "/data/local-files/?d=cat/a%20b%26c%231.png"
     image = argilla_records(queue, splits)[0]["fields"]["image"]
     assert image == str((tmp_path / "photos" / names[0]).resolve())
+    with pytest.raises(DataError, match="other tools need texts, files or a table"):
+        argilla_records(queue, replace(splits, folder=None, table=pl.DataFrame({"a": [1, 2]})))
 
 
 def test_label_studio_and_back(queue, splits, tmp_path):

@@ -150,6 +150,7 @@ def image_splits(folder: Folder) -> ImageSplits:
         source=str(folder.path),
         notes=notes,
         train_names=train.names,
+        folder=train.files.path,
         files=folder,
         images={"train": names(train)} | ({} if test is None else {"test": names(test)}),
     )
@@ -176,7 +177,9 @@ def images_of_table(folder: Folder, options: ReadingOptions) -> Splits:
     options = options.model_copy(update={"id": name, "test": None})
     of_table = {"name": folder.path.name, "source": str(tables[0])}
     splits = frame_splits(frame, options, **of_table, test=test)
-    return replace(splits, notes=(*notes, *splits.notes))
+    files = tuple(splits.ids or ())
+    notes = (*notes, *splits.notes)
+    return replace(splits, notes=notes, train_names=files, folder=folder.path)
 
 
 def _with_images(folder: Folder, path: Path, options: ReadingOptions) -> tuple[str, pl.DataFrame]:

@@ -239,7 +239,8 @@ def _from_folder(folder: Folder, options: ReadingOptions) -> Splits:
         options.refuse_all_but("data_dir", "image_size", *_OF_LABELS, what="a FiftyOne export")
         given = options.model_copy(update={"target": ("label",), "id": "example"})
         table, name = fifty_one.table_of_export(folder), folder.path.name
-        return frame_splits(table, given, name=name, source=str(folder.path))
+        found = frame_splits(table, given, name=name, source=str(folder.path))
+        return replace(found, train_names=tuple(found.ids or ()), folder=folder.path)
     if options.target or options.targets:
         found = images_of_table(folder, options)
         _refuse_for_table(found, options, "a folder of images with a table", "data_dir")

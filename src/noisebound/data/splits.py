@@ -4,6 +4,7 @@ import hashlib
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
+from pathlib import Path
 from typing import Any, Literal
 
 import polars as pl
@@ -52,6 +53,7 @@ class Splits:
         test_frame: likewise for `test`
         train_names: the names of the training examples, such as their files; by default they are
             known by position
+        folder: the folder that `train_names` are relative to, if they are files
         embedded_by: the backbone that made the inputs, if one did
         pictures: the images behind the embeddings of `train`, by position
         table: for tables, all columns of the training rows but the labels, features or not
@@ -67,6 +69,7 @@ class Splits:
     frame: pl.DataFrame | None = None
     test_frame: pl.DataFrame | None = None
     train_names: tuple[str, ...] | None = None
+    folder: Path | None = None
     embedded_by: EmbeddedBy | None = None
     pictures: Callable[[int], Tensor] | None = None
     table: pl.DataFrame | None = None
@@ -183,7 +186,8 @@ class Splits:
     def example_name(self, position: int) -> str:
         """Return the name of a training example for people: its id, its file, or its position."""
         name = f"#{position}" if self.train_names is None else self.train_names[position]
-        return name if self.ids is None else f"{self.ids[position]} ({name})"
+        given = name if self.ids is None else self.ids[position]
+        return name if given == name else f"{given} ({name})"
 
     def picture(self, position: int) -> Shaped[Tensor, "channels height width"] | None:
         """Return the image of a training example, or None if the examples are not images."""

@@ -3,7 +3,6 @@
 import io
 from collections.abc import Sequence
 from functools import cached_property
-from pathlib import Path
 from typing import Literal, TypeAlias
 
 import polars as pl
@@ -13,7 +12,6 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from noisebound.data import Splits
-from noisebound.data.folders import find_trees
 from noisebound.data.images import open_image
 from noisebound.data.rows import Rows, TensorRows
 from noisebound.errors import DataError
@@ -74,9 +72,10 @@ class ShownExamples:
         If the examples are files, these are shown instead of the small images for the network.
         Links to files outside the data's folder are not followed.
         """
-        if self.splits.train_names is not None and self._folder is not None:
-            path = (self._folder / self.splits.train_names[position]).resolve()
-            if path.is_relative_to(self._folder) and path.is_file():
+        if self.splits.train_names is not None and self.splits.folder is not None:
+            folder = self.splits.folder.resolve()
+            path = (folder / self.splits.train_names[position]).resolve()
+            if path.is_relative_to(folder) and path.is_file():
                 return _scaled(path.read_bytes(), SIZES[size]), "image/jpeg"
         image = self.splits.picture(position)
         if image is None:
@@ -102,13 +101,6 @@ class ShownExamples:
         if self.splits.embedded_by is not None:
             return self.splits.embedded_by.text_columns
         return () if self.splits.encoder is None else self.splits.encoder.text_columns
-
-    @cached_property
-    def _folder(self) -> Path | None:
-        source = Path(self.splits.source)
-        if self.splits.train_names is None or not self.splits.has_pictures or not source.is_dir():
-            return None
-        return find_trees(source)[0].files.path.resolve()
 
 
 def _scaled(content: bytes, longest_side: int) -> bytes:

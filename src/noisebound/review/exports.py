@@ -11,7 +11,6 @@ from xml.sax.saxutils import quoteattr
 import polars as pl
 
 from noisebound.data import Splits
-from noisebound.data.folders import find_trees
 from noisebound.data.label_studio import Answer, answers_to
 from noisebound.errors import DataError
 from noisebound.review.decisions import Decision, DecisionDetails, DecisionFile
@@ -99,7 +98,7 @@ def argilla_records(queue: ReviewQueue, splits: Splits) -> list[dict[str, Any]]:
     """
     records, field, folder = [], "text", None
     if splits.has_pictures:  # argilla reads an image from its full path
-        field, folder = "image", find_trees(Path(splits.source))[0].files.path.resolve()
+        field, folder = "image", splits.folder and splits.folder.resolve()
     for position, item, label, score, by in _best_labels(queue, splits):
         suggestion = {"value": label, "score": score, "agent": by or _AGENT}
         records.append(
@@ -145,10 +144,10 @@ def _content(splits: Splits) -> Callable[[int], str]:
     texts, names = splits.texts(), splits.train_names
     if texts is not None:
         return lambda position: texts[position]
-    if splits.has_pictures and names is not None:
+    if splits.folder is not None and names is not None:
         return lambda position: names[position]
     table = splits.frame if splits.table is None else splits.table
-    if table is not None:
+    if table is not None and not splits.has_pictures:
         return lambda position: "\n".join(
             f"{column}: {value}" for column, value in table.row(position, named=True).items()
         )
