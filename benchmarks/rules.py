@@ -13,6 +13,7 @@ import statistics
 import time
 import warnings
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from pathlib import Path
@@ -70,7 +71,12 @@ class Kept(Keeper):
 
 
 def measured(
-    cell: Cell, settings: Mapping[str, Setting], sources: DataSources, out: Path, epochs: int
+    cell: Cell,
+    settings: Mapping[str, Setting],
+    sources: DataSources,
+    out: Path,
+    epochs: int,
+    trees: int,
 ) -> dict[str, Any]:
     """Try every candidate and contender, and keep the predictions."""
     setting, seed, started = settings[cell["setting"]], cell["seed"], time.process_time()
@@ -83,12 +89,14 @@ def measured(
     with torch.random.fork_rng(devices=[]), one_thread():
         network = network_for(train, named)
         problem = Problem(TrainingData.unsplit(train), config, network, session)
-        search = every_trial(problem)
+        with tried_trees(min(trees, estimators._TRIED_TREES)):
+            search = every_trial(problem)
         with mock.patch.object(AllTrials, "_with_both_label_uses", lambda _, members: members):
             searched = Search(problem).run()
         first, *others = searched.predictions
         noise = EstimatedNoise.of(first, others=others).judged_by(searched.by_members)
-        finals = {name: on_all(search.problem, name, noise, test) for name in search.trials}
+        with tried_trees(trees):
+            finals = {name: on_all(search.problem, name, noise, test) for name in search.trials}
     kept = {
         "labels": train.labels,
         "test": test.labels,
@@ -107,7 +115,7 @@ def measured(
     path.parent.mkdir(parents=True, exist_ok=True)
     torch.save(kept, path)
     cpu = {"cpu_seconds": time.process_time() - started}
-    return {"noise": setting.noise} | contenders(train, test, seed) | cpu
+    return {"noise": setting.noise} | contenders(train, test, seed, trees) | cpu
 
 
 def _few(test: Dataset, seed: int) -> Dataset:
@@ -135,17 +143,20 @@ def every_trial(problem: Problem) -> Search:
     return search
 
 
+def tried_trees(count: int) -> AbstractContextManager[Any]:
+    """Set the number of trees in a trial."""
+    return mock.patch.object(estimators, "_TRIED_TREES", count)
+
+
 def on_all(problem: Problem, candidate: Candidate, noise: EstimatedNoise, test: Dataset) -> Tensor:
     """Return test predictions at each stage, after training on all examples."""
     problem = replace(problem, fewest_epochs=problem.config.epochs)
     data = RECIPES[candidate.recipe].prepare(problem.data, noise)
     learner = problem.learner(candidate, data, noise)
-    with mock.patch.object(estimators, "_TRIED_TREES", TREES):
-        blind = [replace(test, true_labels=None)]
-        return learner.predict_stages(data, blind, problem.config.seed)[0]
+    return learner.predict_stages(data, [replace(test, true_labels=None)], problem.config.seed)[0]
 
 
-def contenders(train: Dataset, test: Dataset, seed: int) -> dict[str, float]:
+def contenders(train: Dataset, test: Dataset, seed: int, trees: int) -> dict[str, float]:
     """Return the accuracy of each method without a network, alone and inside cleanlab."""
     (x, labels), (test_x, true) = ((matrix_of(each), each.labels.numpy()) for each in (train, test))
     found = {}
@@ -154,7 +165,7 @@ def contenders(train: Dataset, test: Dataset, seed: int) -> dict[str, float]:
         for name in CONTENDERS:
             tried = candidates_of(name, x.shape[1], seed)
             if name == "trees":
-                tried = [each.set_params(n_estimators=TREES) for each in tried]
+                tried = [each.set_params(n_estimators=trees) for each in tried]
             best = best_of(tried, x, labels, seed)
             found[name] = float((best.fit(x, labels).predict(test_x) == true).mean())
             if name in AROUND:
@@ -312,9 +323,9 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--measured", action="store_true", help="leave out what is missing")
     options = parser.parse_args(arguments)
     warnings.simplefilter("ignore", nb.UnknownNoiseWarning)
-    epochs = EPOCHS
+    epochs, trees = EPOCHS, TREES
     if options.quick:
-        options.rows, options.seeds, epochs = [60], 1, 5
+        options.rows, options.seeds, epochs, trees = [60], 1, 5, 5
         options.columns = ["spheres-symmetric-0.2"]
     settings = {each.name: each for each in find_settings(options.columns or ["tables"], "dev")}
     cells: list[dict[str, Any]] = [
@@ -326,11 +337,12 @@ def main(arguments: Sequence[str] | None = None) -> None:
     if options.measured:
         cells = [each for each in cells if trials_path(each, options.out).exists()]
     random.Random(0).shuffle(cells)  # an interrupted run has seen every kind
+    sources, out = sources_of(options), options.out
     work = partial(
-        measured, settings=settings, sources=sources_of(options), out=options.out, epochs=epochs
+        measured, settings=settings, sources=sources, out=out, epochs=epochs, trees=trees
     )
-    frame = compared(measure(cells, work, options.out, options.jobs), options.out)
-    write(frame, report(frame), options.out, "rules")
+    frame = compared(measure(cells, work, out, options.jobs), out)
+    write(frame, report(frame), out, "rules")
 
 
 if __name__ == "__main__":
