@@ -179,4 +179,5 @@ def test_lists_in_a_column_of_classes_are_noted():
 def test_the_summary_counts_each_label():
     summary = summarize(load((X, MATRIX), targets=NAMES))
     assert summary["classes"] == 3
+    assert summary["train"]["labels_per_example"] == 14 / 8
     assert summary["train"]["class_counts"] == {"odd": 4, "large": 4, "loop": 6}

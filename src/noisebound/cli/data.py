@@ -127,13 +127,14 @@ def _print_summary(summary: dict[str, Any]) -> None:
             print_text(f"{kind + ' columns':<18}{listed_names(names)}")
     for note in summary["notes"]:
         print_text(f"note: {spell_arguments(note)}")
-    table = Table("class", "name", "train", "test", box=None, pad_edge=False)
+    is_one = summary["train"]["labels_per_example"] is None
+    table = Table("class" if is_one else "label", "name", "train", "test", box=None, pad_edge=False)
     test = summary["test"]["class_counts"] if summary["test"] else {}
     counts = list(summary["train"]["class_counts"].items())
     for index, (name, count) in enumerate(counts[:_MANY_CLASSES]):
         table.add_row(str(index), escape(name), f"{count:,}", f"{test[name]:,}" if test else "-")
     if len(counts) > _MANY_CLASSES:
-        table.add_row("…", f"{summary['classes']} classes in all", "", "")
+        table.add_row("…", f"{len(counts)} {'classes' if is_one else 'labels'} in all", "", "")
     Console().print(table)
 
 
@@ -147,5 +148,7 @@ def _described(part: dict[str, Any]) -> str:
     if imbalance is not None:
         balance = f"largest class {imbalance:.2f} times the smallest"
         balance = "classes balanced" if imbalance == 1 else balance
+    if part["labels_per_example"] is not None:
+        balance = f"{part['labels_per_example']:.2f} labels each"
     wrong = "" if rate is None else f", {rate:.1%} of the labels wrong"
     return f"{part['examples']:,} examples of {shape} {part['dtype']}, {balance}{wrong}"

@@ -350,18 +350,22 @@ def summarize(splits: Splits) -> dict[str, Any]:
 def _part_summary(data: Dataset) -> dict[str, Any]:
     """Return the summary of training or test examples; the shape is that of one example.
 
-    If an example may have several labels, ``class_counts`` has the examples with each of them.
-    The imbalance is the largest class count divided by the smallest, unless that is zero. The noise
-    rate is the share of wrong labels, if the true labels are known.
+    If an example may have several labels, ``class_counts`` has the examples with each of them, and
+    ``labels_per_example`` is known. The imbalance is the largest class count divided by the
+    smallest, unless that is zero. The noise rate is the share of wrong labels, if the true labels
+    are known.
     """
     counts, names, true = data.class_counts(), data.class_names, data.true_labels
+    per_example = None
     if data.label_matrix is not None:
         counts, names = (data.label_matrix == 1).sum(0), data.label_names
+        per_example = counts.sum().item() / len(data)
     return {
         "examples": len(data),
         "shape": data.input_shape,
         "dtype": str(data.inputs.dtype).removeprefix("torch."),
         "class_counts": dict(zip(names, counts.tolist(), strict=True)),
+        "labels_per_example": per_example,
         "imbalance": (counts.max() / counts.min()).item() if counts.min() > 0 else None,
         "noise_rate": None if true is None else (true != data.labels).double().mean().item(),
     }
