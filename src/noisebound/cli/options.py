@@ -22,7 +22,9 @@ Source = Annotated[
         "or npy file; or the name of a published data set."
     ),
 ]
-RunPath = Annotated[Path, Parameter(help="The folder that `noisebound fit` wrote.")]
+RunPath = Annotated[
+    Path, Parameter(help="The folder that `noisebound fit` wrote, or hf:USER/NAME on the hub.")
+]
 TrainingSource = Annotated[
     str | None,
     Parameter(help="The training data of the run, if it was moved [default: where `fit` read it]."),

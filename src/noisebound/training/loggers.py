@@ -3,6 +3,7 @@
 from collections.abc import Callable, Mapping
 from importlib import import_module
 from pathlib import Path
+from types import ModuleType
 from typing import Any, Literal, Protocol, TypeAlias, cast
 
 from noisebound.errors import InvalidTypeError, needed_for
@@ -11,6 +12,8 @@ LoggerName: TypeAlias = Literal["csv", "tensorboard", "mlflow", "wandb", "tracki
 
 PROJECT = "noisebound"
 """The project, or experiment, that runs belong to unless the tracker knows another one."""
+
+_LONGEST = 500  # characters of an option that MLflow takes
 
 
 class Logger(Protocol):
@@ -74,14 +77,17 @@ class TrackedRun:
 
     def _begin(self) -> None:
         tracker, self._is_begun = self._tracker, True
-        active = tracker.active_run() if self._is_mlflow else getattr(tracker, "run", None)
-        self._is_own = active is None
-        if active is not None:
-            return
         if self._is_mlflow:
+            active = tracker.active_run()
+        else:  # Trackio has a module of this name
+            active = None if isinstance(tracker.run, ModuleType) else tracker.run
+        self._is_own = active is None
+        if self._is_own and self._is_mlflow:
             tracker.start_run(run_name=self._name)
-            tracker.log_params(self._settings)
-        else:
+            tracker.log_params(
+                {name: str(each)[:_LONGEST] for name, each in self._settings.items()}
+            )
+        elif self._is_own:
             tracker.init(project=PROJECT, name=self._name, config=self._settings)
 
     def finalize(self, status: str) -> None:
