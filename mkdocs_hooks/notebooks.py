@@ -41,5 +41,7 @@ def _output(output: Any) -> str:
     return _block(output.data["text/plain"])
 
 
-def _block(text: str, language: str = "text") -> str:
+def _block(text: str, language: str = "") -> str:
+    if not language:
+        language = "text" if "│" in text else "{ .text .wrapped }"  # tables would break
     return f"```{language}\n{text.strip()}\n```"
