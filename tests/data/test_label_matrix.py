@@ -93,9 +93,14 @@ def test_annotators_of_one_label_stay_annotators():
         data = load((X, labels)).train
         assert data.votes is not None
         assert data.label_matrix is None
-    columns = load(table(COLUMNS), target=NAMES).train
-    assert columns.annotators == NAMES
-    assert columns.label_matrix is None
+    columns = load(table(COLUMNS), target=NAMES)
+    assert columns.train.annotators == NAMES
+    assert columns.train.label_matrix is None
+    named = lists([["a", "b"], ["b"]] * 4)
+    for splits in (columns, load(named, target="labels")):
+        assert "name the columns as `targets`" in splits.notes[1]
+    texts = table(COLUMNS.select(pl.all().replace_strict({1: "cat", 0: "dog"})))
+    assert not any("`targets`" in note for note in load(texts, target=NAMES).notes)
 
 
 def test_a_missing_label_takes_no_part():

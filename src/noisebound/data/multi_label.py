@@ -144,6 +144,15 @@ def is_indicator(labels: Any) -> bool:
     return bool(np.isin(values, (0, 1)).all()) and not bool((values.sum(1) == 1).all())
 
 
+HINT = "if they are several labels that an example has at once, name the columns as `targets`"
+"""Follows the note that labels count as those of several annotators."""
+
+
+def are_truth_values(labels: pl.Series) -> bool:
+    """True if labels are 0 and 1, or words such as no and yes, which may be labels of their own."""
+    return bool(as_text(labels.unique()).str.to_lowercase().is_in(list(_WORDS)).all())
+
+
 INDICATOR_NOTE = (
     "the labels are a matrix of 0 and 1, and count as several labels of each example; if they are "
     "one label by several annotators, write the classes as text, such as no and yes"

@@ -24,8 +24,10 @@ from noisebound.data.frames import TEXT_COLUMN, as_table, is_frame, texts_frame
 from noisebound.data.input_columns import input_column, with_inputs
 from noisebound.data.labels import encode_labels, is_missing, spellings
 from noisebound.data.multi_label import (
+    HINT,
     PRESENCE,
     LabelMatrix,
+    are_truth_values,
     list_hint,
     matrix_in_memory,
     matrix_of_columns,
@@ -285,6 +287,7 @@ def _with_labels(
         raise DataError(
             f"{missing} of {total} rows of {source} have no label in {where.split(' of ')[0]}, "
             "where NA and ? count as none: fill them in, or leave the rows out: `skip_bad`"
+            f"{f'; {HINT}' if isinstance(frame.schema[targets[0]], pl.List) else ''}"
         )
     if missing == total:
         raise DataError(f"{where} is empty")
@@ -422,8 +425,12 @@ def _encode(
 
 
 def _notes_of(several: dict[str, Any], part: _LabeledRows) -> tuple[str, ...]:
-    votes = several.get("votes")
-    return () if votes is None else (note_on_votes(votes, part.annotations.names),)
+    votes, found = several.get("votes"), part.annotations
+    if votes is None:
+        return ()
+    is_list = not (found.are_named or found.are_rows)
+    hints = (HINT,) if is_list or are_truth_values(found.labels) else ()
+    return (note_on_votes(votes, found.names), *hints)
 
 
 def _with_test(
