@@ -19,6 +19,7 @@ from noisebound.runs import MultiLabelRun, Run, load_run, train_labels, train_ru
 from noisebound.runs.folder import RunFolder
 from noisebound.search.problem import takes_pixels, with_head
 from noisebound.system.console import print_note
+from noisebound.system.progress import progress_shown
 from noisebound.training.config import TrainingConfig
 from noisebound.training.devices import Devices
 from noisebound.training.fine_tuning import check_unfreeze
@@ -132,13 +133,14 @@ def fit(
         backbone = folder.read_origin().backbone if folder.data.exists() else None
     if config.unfreeze and backbone not in (None, "none", "auto"):  # before the data is read
         backbone = check_unfreeze(parse_backbone(backbone, reading.image_size))
-    splits, encoder = load_for_training(
-        data,
-        backbone,
-        reading,
-        is_from_pixels=network is not None or takes_pixels(config),
-        log=print_note if is_shown else lambda line: None,
-    )
+    with progress_shown(show):
+        splits, encoder = load_for_training(
+            data,
+            backbone,
+            reading,
+            is_from_pixels=network is not None or takes_pixels(config),
+            log=print_note if is_shown else lambda line: None,
+        )
     splits = splits if column is not None else splits.grouped_by(groups)
     if splits.is_labels_alone:
         raise DataError(

@@ -1,8 +1,10 @@
 """Progress on a terminal and in a log."""
 
+import sys
+
 import pytest
 
-from noisebound.system.progress import Progress, ProgressText, counting, track
+from noisebound.system.progress import Progress, ProgressText, counting, progress_shown, track
 
 
 class Clock:
@@ -66,13 +68,28 @@ def test_only_the_first_rank_logs(monkeypatch, capsys):
     assert capsys.readouterr().err == ""
 
 
+def test_forced_colors_do_not_make_a_log_a_terminal(clock, monkeypatch, capsys):
+    monkeypatch.setenv("FORCE_COLOR", "1")  # as a notebook's kernel sets it
+    with ProgressText() as text:
+        clock.now = 10.0
+        text.show("at 10")
+    assert capsys.readouterr().err == "at 10\n"
+
+
+def test_a_quiet_call_shows_nothing(monkeypatch, capsys):
+    monkeypatch.setattr(sys.stderr, "isatty", lambda: True)
+    with progress_shown(False), counting("embedding", 3) as advance:
+        advance(3)
+    assert capsys.readouterr().err == ""
+
+
 def test_track_yields_all_items(capsys):
     assert list(track(iter("abc"), "reading", 3)) == ["a", "b", "c"]
     assert capsys.readouterr().err == ""
 
 
 def test_a_terminal_shows_a_bar_and_no_log_lines(monkeypatch, capsys):
-    monkeypatch.setenv("FORCE_COLOR", "1")  # rich takes any output for a terminal
+    monkeypatch.setattr(sys.stderr, "isatty", lambda: True)
     monkeypatch.setenv("COLUMNS", "100")
     with counting("reading [bold]", 4_000) as advance:
         advance(2_000)

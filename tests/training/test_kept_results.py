@@ -1,5 +1,7 @@
 """Progress of a search: announced, one line on a terminal, one line per stage in a log."""
 
+import sys
+
 import torch
 
 from noisebound.estimation import OutOfFold
@@ -21,7 +23,7 @@ def test_a_log_has_one_line_per_stage(capsys):
 
 
 def test_a_terminal_shows_how_many_are_done(capsys, monkeypatch):
-    monkeypatch.setenv("FORCE_COLOR", "1")  # a terminal, to rich
+    monkeypatch.setattr(sys.stderr, "isatty", lambda: True)
     monkeypatch.setenv("TERM", "xterm")
     Session().kept_or_computed_all({"one": _found}, "trying learners")
     shown = capsys.readouterr().err

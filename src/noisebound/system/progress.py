@@ -1,8 +1,10 @@
 """Progress: live on a terminal, one log line every 10 s elsewhere."""
 
 import os
+import sys
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
+from contextvars import ContextVar
 from datetime import timedelta
 from typing import TypeVar
 
@@ -16,7 +18,19 @@ from noisebound.system.console import Console
 LOG_SECONDS = 10.0
 """Seconds between the lines of a log."""
 
+_SHOWS: ContextVar[bool] = ContextVar("shows", default=True)
+
 Item = TypeVar("Item")
+
+
+@contextmanager
+def progress_shown(show: bool) -> Iterator[None]:
+    """Show all progress within the context, or none."""
+    before = _SHOWS.set(show)
+    try:
+        yield
+    finally:
+        _SHOWS.reset(before)
 
 
 class Progress(rich_progress.Progress):
@@ -36,11 +50,18 @@ class Progress(rich_progress.Progress):
         is_first_rank = os.environ.get("LOCAL_RANK", "0") == "0"  # all ranks do the same work
         super().__init__(
             *columns,
-            # In a notebook, rich's own progress would need ipywidgets.
-            console=Console(stderr=True, soft_wrap=True, highlight=False, force_jupyter=False),
+            # In a notebook, rich's own progress would need ipywidgets. Colors may be forced there,
+            # as in a log, but the cursor cannot move.
+            console=Console(
+                stderr=True,
+                soft_wrap=True,
+                highlight=False,
+                force_jupyter=False,
+                force_terminal=None if sys.stderr.isatty() else False,
+            ),
             refresh_per_second=4,
             transient=True,
-            disable=not (show and is_first_rank),
+            disable=not (show and is_first_rank and _SHOWS.get()),
         )
         self._log_seconds, self._must_log = log_seconds, log_short
         self._logged_at = self.get_time()
