@@ -11,7 +11,8 @@ come with scikit-learn.
 
 - suspects: F1 at a probability of one half and AUROC of noisebound and cleanlab, from the same
   out-of-fold probabilities; the error of the estimated rates, and how often their intervals hold
-- training: macro-F1 and average precision on clean test labels, with the estimated rates
+- training: macro-F1 and average precision on clean test labels, with the estimated rates;
+  ``--methods fit`` measures `nb.fit`, which takes minutes per cell
 - floors: each label held at its own floor, or the mean of all at the mean floor
 - cost: the time of a step of `BinaryCrossEntropy` and `PerLabel` beside torch's own loss
 """
@@ -337,7 +338,9 @@ def main(arguments: Sequence[str] | None = None) -> None:
     size = 0.1 if options.quick else 1.0
     methods = {
         "suspects": [(method, each) for each in LEARNERS for method in ("noisebound", "cleanlab")],
-        "training": [(each, "") for each in (*LEARNERS, *NETWORKS)],
+        "training": [
+            (each, "") for each in (*LEARNERS, *NETWORKS, "fit") if each != "fit" or options.methods
+        ],
         "floors": [(each, "") for each in ("bce", "bce+b-mean", "bce+b")],
     }[options.command]
     names = {"floors": DEV, "training": JUDGE}.get(options.command, (*DEV, *JUDGE))
