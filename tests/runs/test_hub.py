@@ -10,7 +10,7 @@ from huggingface_hub import ModelCard
 import noisebound as nb
 from hub_on_disk import use_hub_on_disk
 from noisebound.errors import RunError
-from noisebound.runs.hub import write_published
+from noisebound.runs.hub import _public_name, write_published
 
 RNG = np.random.default_rng(0)
 X = RNG.normal(size=(200, 3))
@@ -111,5 +111,12 @@ def test_annotators_have_no_names(tmp_path):
     write_published(run, tmp_path, "user/crowd")
     text = (tmp_path / "result.json").read_text()
     assert '"Ann"' not in text
+    assert "Ann" not in (tmp_path / "data.json").read_text()
     assert json.loads(text)
     assert nb.load_run(tmp_path).annotators["annotator"].to_list() == ["annotator 1", "annotator 2"]
+
+
+def test_local_encoders_have_no_path(tmp_path):
+    assert _public_name(f"hf:{tmp_path}/Ms. Secret/encoder?pooling=cls") == "hf:encoder?pooling=cls"
+    assert _public_name(f"onnx:{tmp_path}/encoder.onnx") == "onnx:encoder.onnx"
+    assert _public_name("hf:facebook/dinov2-small") == "hf:facebook/dinov2-small"

@@ -1,5 +1,7 @@
 """Several labels at once: a two-class run for each, and one object over them."""
 
+import json
+
 import numpy as np
 import pytest
 import torch
@@ -9,6 +11,7 @@ import noisebound as nb
 from multi_label_data import NAMES, as_table, examples
 from noisebound.errors import DataError, FolderTakenError, RunError
 from noisebound.runs import MultiLabelRun
+from noisebound.runs.folder import RunFolder
 from noisebound.runs.train import train_run
 
 X, TRUE, NOISY = examples()
@@ -135,6 +138,11 @@ def test_an_interrupted_fit_resumes_at_its_label(tmp_path, monkeypatch):
     with pytest.raises(RunError, match="not finished: it has 1 of 3 labels; continue it with"):
         nb.load_run(tmp_path / "run")
     monkeypatch.undo()
+    second = tmp_path / "run" / "labels" / "02-large"
+    second.mkdir()
+    (second / "config.json").write_bytes((tmp_path / "run" / "config.json").read_bytes())
+    with pytest.raises(RunError, match="it has 1 of 3 labels"):  # interrupted in the second
+        nb.load_run(tmp_path / "run")
     first = (tmp_path / "run" / "labels" / "01-odd" / "result.json").read_bytes()
     with pytest.raises(FolderTakenError):
         nb.fit((X, NOISY), targets=NAMES, out=tmp_path / "run", **QUICK)
@@ -159,6 +167,8 @@ def test_decisions_are_exported_and_trained_with(tmp_path):
     again = nb.fit((X, NOISY), **options)
     assert again.runs["loop"].result.checks.changed == 1
     assert again.runs["odd"].result.checks is None
+    with pytest.raises(RunError, match="holds a run with several labels: choose another folder"):
+        nb.fit((X, NOISY[:, 0]), out=tmp_path / "run", resume=True, **QUICK)
     with pytest.raises(FolderTakenError, match="holds decisions about labels"):
         nb.fit((X, NOISY), targets=NAMES, out=tmp_path / "run", overwrite=True, **QUICK)
     with pytest.raises(DataError, match="is no run with several labels"):
@@ -185,6 +195,9 @@ def test_rare_labels_of_lists_are_left_out(capsys):
     assert run.record.left_out == {"unique": "has 1 example with it"}
     assert "'unique' has 1 example with it" in capsys.readouterr().err
     assert run.predict(table).shape == (400, 3)
+    corrected = run.corrected_labels(table)
+    assert corrected.columns == ["example", *run.labels, "unique", "changed"]
+    assert corrected["unique"].to_list() == [int(row == 7) for row in range(400)]
 
 
 def cells_of(cells):
@@ -216,3 +229,37 @@ def test_the_metrics_of_each_label_are_logged_under_its_name():
     assert "odd/train_loss" in logged[0][1]
     assert all(name.startswith("loop/") for name in logged[-1][1])
     assert ended == ["success"]
+
+
+def test_a_users_own_labels_are_not_a_run(run, tmp_path):
+    folder = RunFolder(tmp_path)
+    (tmp_path / "labels").mkdir()
+    (tmp_path / "labels" / "photo.txt").write_text("0 0.5 0.5 1 1")
+    (tmp_path / "labels.json").write_text(json.dumps({"classes": [], "labels": {}}))
+    (tmp_path / "config.json").write_bytes(run.folder.config.read_bytes())
+    assert not folder.is_of_labels
+    with pytest.raises(FolderTakenError, match="labels is not of a run: choose another folder"):
+        nb.fit((X, NOISY), targets=NAMES, out=tmp_path, overwrite=True, **QUICK)
+    folder.remove_run()
+    assert {path.name for path in tmp_path.iterdir() if path.name[0] != "."} == {
+        "labels",
+        "labels.json",
+    }
+    assert (tmp_path / "labels" / "photo.txt").exists()
+    assert run.folder.is_of_labels
+    assert not RunFolder(run.runs["odd"].path).is_of_labels
+
+
+def test_long_names_have_short_folders(tmp_path):
+    assert len(RunFolder(tmp_path).of_label(0, "x" * 300).path.name) == 63
+
+
+@pytest.mark.parametrize("name", ["example", "id", "changed"])
+def test_labels_cannot_have_the_names_of_columns(name):
+    with pytest.raises(DataError, match=f"is called '{name}'.*: rename the label"):
+        nb.fit((X, NOISY), targets=("odd", name, "loop"), **QUICK)
+
+
+def test_a_run_of_labels_is_not_pushed_as_one(run):
+    with pytest.raises(RunError, match=r"push the run of each label, such as `run.runs\['odd'\]"):
+        run.push_to_hub("user/labels")

@@ -100,7 +100,7 @@ def estimate(
     repeated = None
     if probs is not None:
         probs.stat()  # if it is missing, before the data is read
-    is_run = RunFolder(data).result.exists() or RunFolder(data).labels_record.exists()
+    is_run = RunFolder(data).result.exists() or RunFolder(data).is_of_labels
     if is_run:
         if probs is not None or method != "agreement":
             raise InvalidValueError("a run has its own estimate: leave out --probs and --method")

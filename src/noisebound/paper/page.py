@@ -44,7 +44,7 @@ def report_on(path: Path) -> Page:
         raise InvalidValueError(f"{path} is not a folder of runs")
     files = RunFolder(path)
     command = files.read_command()
-    if files.labels_record.exists():
+    if files.is_of_labels:
         labels = MultiLabelRun(path)
         return labels_page(labels, labels.training_data(), command)
     if files.metrics.exists() or files.result.exists():

@@ -1,5 +1,6 @@
 """A run folder: the names of its files, and the lock that gives it one owner."""
 
+import json
 import os
 import re
 import shutil
@@ -25,6 +26,9 @@ Model = TypeVar("Model", bound=BaseModel)
 _PATIENCE_SECONDS = 2.0
 """How long to wait for the lock. A killed owner may still be exiting, and a new one may not have
 written its name yet."""
+
+_LONGEST_NAME = 60
+"""How much of a label's name the folder of its run has: file systems refuse long names."""
 
 
 class RunFolder:
@@ -77,7 +81,16 @@ class RunFolder:
 
     def of_label(self, place: int, name: str) -> "RunFolder":
         """Return the folder of the run of one of several labels, by its position and name."""
-        return RunFolder(self.labels / f"{place + 1:02}-{re.sub(r'[^0-9A-Za-z]+', '-', name)}")
+        short = re.sub(r"[^0-9A-Za-z]+", "-", name)[:_LONGEST_NAME]
+        return RunFolder(self.labels / f"{place + 1:02}-{short}")
+
+    @property
+    def is_of_labels(self) -> bool:
+        """True for a run on several labels; a user's own file may be called ``labels.json`` too."""
+        with suppress(OSError, ValueError):
+            record = json.loads(self.labels_record.read_bytes())
+            return self.config.exists() and isinstance(record, dict) and "left_out" in record
+        return False
 
     def check_place(self) -> None:
         """Refuse a path that is a file, or lies below one."""
@@ -136,7 +149,7 @@ class RunFolder:
                 f"{self.path} holds decisions about labels, which `overwrite` would lose: move "
                 f"{self.decisions.name} elsewhere, or choose another folder: `out`"
             )
-        for path in self.labels.glob("*"):
+        for path in self.labels.glob("*") if self.is_of_labels else ():
             RunFolder(path).check_replaceable()
 
     def remove_run(self) -> None:
@@ -144,7 +157,9 @@ class RunFolder:
         self.check_replaceable()
         if not self.config.exists():
             return
-        kept = (self.path, self.owner_lock, self.owner)
+        kept = [self.path, self.owner_lock, self.owner]
+        if not self.is_of_labels:
+            kept += [self.labels, self.labels_record]
         for path in reversed(vars(self).values()):  # the config last: without it there is no run
             if path.is_dir() and path not in kept:
                 shutil.rmtree(path)

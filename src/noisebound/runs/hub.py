@@ -63,13 +63,29 @@ def write_published(run: "Run", out: Path, repo: str, *, with_examples: bool = F
         _ = run.scores
     for path in published(run.folder):
         shutil.copyfile(path, out / path.name)
+    card = json.loads(run.folder.card.read_text(encoding="utf-8"))
+    if card.get("backbone"):
+        card["backbone"]["name"] = _public_name(card["backbone"]["name"])
+        (out / run.folder.card.name).write_text(json.dumps(card, indent=2) + "\n", encoding="utf-8")
     result = out / run.folder.result.name
     record = _without_names(json.loads(result.read_text(encoding="utf-8")))
     result.write_text(json.dumps(record, indent=2) + "\n", encoding="utf-8")
     if run.folder.data.exists():  # how the data is read, without its place
-        places = {"data": None, "data_dir": None, "test": None}
-        RunFolder(out).save_origin(run.folder.read_origin().model_copy(update=places))
+        origin = run.folder.read_origin()
+        places: dict[str, Any] = {"data": None, "data_dir": None, "test": None}
+        places["backbone"] = origin.backbone and _public_name(origin.backbone)
+        if len(origin.target) > 1:  # the names of annotators
+            places["target"] = ()
+        RunFolder(out).save_origin(origin.model_copy(update=places))
     (out / _CARD).write_text(model_card(run, repo), encoding="utf-8")
+
+
+def _public_name(backbone: str) -> str:
+    """Return the name of a backbone, and of a local folder or file its last part only."""
+    kind, _, place = backbone.partition(":")
+    path, mark, options = place.partition("?")
+    is_local = Path(path).is_absolute() or Path(path).exists() or path.startswith(("~", "."))
+    return f"{kind}:{Path(path).name}{mark}{options}" if is_local else backbone
 
 
 def _without_names(record: Any) -> Any:
@@ -93,7 +109,7 @@ def model_card(run: "Run", repo: str) -> str:
     if made_by is not None and made_by.modality != "features":
         kind = made_by.modality
     about = f"library_name: {_LIBRARY}\npipeline_tag: {kind}-classification\n"
-    name = "" if made_by is None else made_by.name.removeprefix(HUB)
+    name = "" if made_by is None else _public_name(made_by.name).removeprefix(HUB)
     if made_by is not None and made_by.name.startswith(HUB) and name.count("/") == 1:
         about += f"base_model: {name}\n"
     facts = "\n".join(f"| {title} | {text.replace('|', '/')} |" for title, text in _facts(run))

@@ -3,9 +3,9 @@
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, NoReturn
 
 import numpy as np
 import polars as pl
@@ -19,7 +19,7 @@ from noisebound.data import DataOrigin, ReadingOptions, Splits
 from noisebound.data.column_types import listed_names
 from noisebound.data.multi_label import FEWEST, unlearnable
 from noisebound.data.options import validated
-from noisebound.errors import DataError, RunError
+from noisebound.errors import DataError, FolderTakenError, RunError
 from noisebound.estimation import EstimatedNoise, Noise, OutOfFold
 from noisebound.estimation.multi_label import estimate_label_noise
 from noisebound.features import BackboneLike
@@ -34,6 +34,9 @@ from noisebound.system.console import print_note
 from noisebound.training.config import TrainingConfig
 from noisebound.training.devices import Devices, OneDevice, first_rank_does
 from noisebound.training.loggers import LabelLogger, Logger
+
+_COLUMNS = frozenset({"example", "id", "changed"})
+"""The columns beside those of labels in predictions and corrected labels."""
 
 
 class LabelsRecord(BaseModel):
@@ -80,7 +83,7 @@ class MultiLabelRun:
         """The ordinary run of each label, whose classes are ``absent`` and ``present``."""
         for place, name in enumerate(self.labels):
             folder = self.folder.of_label(place, name)
-            if not folder.config.exists():
+            if not folder.result.exists():
                 raise RunError(
                     f"{path} holds a run that is not finished: it has {place} of "
                     f"{len(self.labels)} labels; continue it with `resume`"
@@ -161,6 +164,13 @@ class MultiLabelRun:
         ]
         return np.stack(columns, axis=1)
 
+    def push_to_hub(self, repo: str, **options: Any) -> NoReturn:
+        """Refuse: each label's run goes to the hub on its own."""
+        raise RunError(
+            "a run with several labels cannot be pushed as one: push the run of each label, such "
+            f"as `run.runs[{self.labels[0]!r}].push_to_hub(...)`"
+        )
+
     def training_data(self, data: Any = None, options: ReadingOptions | None = None) -> Splits:
         """Return the data that the run was trained on, with all its labels."""
         splits = self._first.whole_data(data, options)
@@ -206,6 +216,11 @@ class MultiLabelRun:
         splits = self.training_data(data)
         count, changed = len(splits.train), [list[str]() for _ in range(len(splits.train))]
         columns = {}
+        assert splits.train.label_matrix is not None
+        for place, name in enumerate(splits.train.label_names):
+            if name in self.record.left_out:  # too rare to be learned: as given
+                given = pl.Series(splits.train.label_matrix[:, place].numpy())
+                columns[name] = given.replace(-1, None)
         for name, run in self.runs.items():
             part = run.training_data(splits)
             made = run.decisions_about(part)
@@ -217,6 +232,7 @@ class MultiLabelRun:
             for position in at[made.corrected() != part.train.labels].tolist():
                 changed[position].append(name)
             columns[name] = pl.Series(values.numpy()).replace(-1, None)
+        columns = {name: columns[name] for name in splits.train.label_names if name in columns}
         names = splits.train_names
         ids = {} if splits.ids is None else {"id": splits.ids}
         examples = range(count) if names is None else names
@@ -312,17 +328,26 @@ def train_labels(
     fabric, folder = fabric or OneDevice(), RunFolder(out)
     origin = origin or DataOrigin(data=None)
     record = learnable_labels(splits, may_leave_out=len(origin.targets) == 1)
-    decided = {} if corrections is None else _decisions_of(RunFolder(corrections), record)
     is_shown = show and fabric.is_global_zero
+    decided = dict[str, Path]()
+    if corrections is not None:
+        decided = _decisions_of(RunFolder(corrections))
+        lost = [name for name in decided if name not in record.labels]
+        if lost and is_shown:
+            print_note(
+                f"decisions about {listed_names(lost, 5)} are not used: the data has no such label "
+                "to learn"
+            )
     with folder.owned(fabric), _finalized(loggers):
+        first_rank_does(fabric, partial(_check_place_of_labels, folder))
         if overwrite:
             first_rank_does(fabric, folder.remove_run)
         folder.check(config, resume=resume)
-        if folder.config.exists() and not folder.labels_record.exists():
+        if folder.config.exists() and not folder.is_of_labels:
             raise RunError(
                 f"{folder.path} holds a run with one label: choose another folder: `out`"
             )
-        if folder.labels_record.exists():
+        if folder.is_of_labels:
             known = read_model(folder.labels_record, LabelsRecord)
             if known.labels != record.labels:
                 raise RunError(
@@ -358,6 +383,13 @@ def train_labels(
     return MultiLabelRun(out, model, splits, backbone)
 
 
+def _check_place_of_labels(folder: RunFolder) -> None:
+    """Refuse a folder whose ``labels`` or ``labels.json`` are a user's own."""
+    for place in (folder.labels, folder.labels_record):
+        if place.exists() and not folder.is_of_labels:
+            raise FolderTakenError(f"{place} is not of a run: choose another folder: `out`")
+
+
 @contextmanager
 def _finalized(loggers: Sequence[Logger]) -> Iterator[None]:
     """Write what the loggers have buffered when all labels are trained, or training fails."""
@@ -374,6 +406,11 @@ def learnable_labels(splits: Splits, *, may_leave_out: bool) -> LabelsRecord:
     """Return the labels that enough examples have and lack; lists may have rare ones."""
     train = splits.train
     assert train.label_matrix is not None
+    for name in _COLUMNS.intersection(train.label_names):
+        raise DataError(
+            f"a label of {splits.source} is called {name!r}, as is a column of predictions and of "
+            "corrected labels: rename the label"
+        )
     rare = unlearnable(train.label_matrix, train.label_names)
     kept = tuple(name for name in train.label_names if name not in rare)
     if rare and (not may_leave_out or not kept):
@@ -381,7 +418,8 @@ def learnable_labels(splits: Splits, *, may_leave_out: bool) -> LabelsRecord:
         more = f", and so for {len(rare) - 1} others" if len(rare) > 1 else ""
         raise DataError(
             f"the label {name!r} of {splits.source} {why}{more}: it takes {FEWEST} examples with "
-            f"and {FEWEST} without a label to learn it; leave it out of `targets`"
+            f"and {FEWEST} without a label to learn it; leave it out of"
+            " `targets`, or its column out of the matrix"
         )
     return LabelsRecord(labels=kept, left_out=rare)
 
@@ -394,16 +432,16 @@ def _left_out_note(record: LabelsRecord) -> str:
     )
 
 
-def _decisions_of(folder: RunFolder, record: LabelsRecord) -> dict[str, Path]:
+def _decisions_of(folder: RunFolder) -> dict[str, Path]:
     """Return the files of decisions in the runs of labels, by the names of the labels."""
-    if not folder.labels_record.exists():
+    if not folder.is_of_labels:
         raise DataError(
             f"{folder.path} is no run with several labels: `corrections` is the folder of one, in "
             "which labels were reviewed"
         )
     known = read_model(folder.labels_record, LabelsRecord).labels
     files = {name: folder.of_label(place, name).decisions for place, name in enumerate(known)}
-    return {name: files[name] for name in record.labels if name in files and files[name].exists()}
+    return {name: path for name, path in files.items() if path.exists()}
 
 
 def load_run(
@@ -415,5 +453,5 @@ def load_run(
     model if the network is your own, and the backbone if it is your own or was moved.
     """
     path = downloaded(str(path)) if str(path).startswith(HUB) else path
-    is_of_labels = RunFolder(path).labels_record.exists()
+    is_of_labels = RunFolder(path).is_of_labels
     return (MultiLabelRun if is_of_labels else Run)(path, model, backbone=backbone)

@@ -117,6 +117,10 @@ def train_run(
         if overwrite:
             first_rank_does(fabric, folder.remove_run)
         folder.check(config, resume=resume)
+        if folder.is_of_labels:
+            raise RunError(
+                f"{folder.path} holds a run with several labels: choose another folder: `out`"
+            )
         if origin is not None:
             first_rank_does(fabric, partial(folder.save_origin, origin))
         result = read_result(folder)
