@@ -5,6 +5,8 @@ import pytest
 import torch
 
 import noisebound as nb
+from noisebound.estimation import EstimatedNoise, OutOfFold
+from noisebound.estimation.multi_label import suspects_of_label
 
 MISSED, ADDED = (0.4, 0.2, 0.0, 0.3), (0.0, 0.0, 0.1, 0.02)
 PREVALENCE = (0.5, 0.2, 0.3, 0.05)
@@ -170,3 +172,18 @@ def test_options_without_meaning_are_refused():
         nb.estimate_noise(PROBS, NOISY, second_probs=PROBS)
     with pytest.raises(ValueError, match=r"one matrix per label.* for 4 labels"):
         nb.find_suspects(PROBS, NOISY, transition=torch.eye(3))
+
+
+def test_the_run_of_a_label_has_the_same_estimate_and_suspects():
+    seen = PROBS[:, 0]
+    logits = torch.stack([1 - seen, seen], dim=1).log()
+    examples = torch.arange(len(seen))
+    noise = EstimatedNoise.of(OutOfFold(logits, NOISY[:, 0], examples, counts_alike=True))
+    alone = nb.estimate_noise(PROBS[:, :1], NOISY[:, :1], multi_label=True)
+    torch.testing.assert_close(noise.transition, alone.transitions[0])
+    assert noise.interval == alone.by_label[0].interval
+    found = nb.find_suspects(
+        PROBS[:, :1], NOISY[:, :1], transition=noise.transition[None], multi_label=True
+    )
+    score = suspects_of_label(seen, NOISY[:, 0], noise.transition).score
+    torch.testing.assert_close(score, found.score[:, 0])

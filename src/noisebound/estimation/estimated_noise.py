@@ -13,6 +13,7 @@ from noisebound.errors import MisuseError
 from noisebound.estimation.annotators import AnnotatorEstimate
 from noisebound.estimation.estimate import NoiseEstimate, estimate_noise
 from noisebound.estimation.floor import Floor, measured_floor
+from noisebound.estimation.multi_label import estimate_one_label
 from noisebound.estimation.names import EstimationMethod
 from noisebound.estimation.noise import BoundChoice, Noise, UnknownNoise
 from noisebound.estimation.predictions import (
@@ -70,7 +71,12 @@ class EstimatedNoise(Noise):
         if others and method == "agreement":
             trusted = out_of_fold.is_trusted
             second = replace(others[0], is_trusted=trusted).unchecked.probabilities
-        estimate = estimate_noise(judged.probabilities, judged.labels, method, second_probs=second)
+        is_one_of_several = out_of_fold.counts_alike and len(judged.labels.unique()) == 2
+        if is_one_of_several and method == "agreement":
+            estimate = estimate_one_label(judged.probabilities[:, 1], judged.labels)
+        else:
+            probs = judged.probabilities
+            estimate = estimate_noise(probs, judged.labels, method, second_probs=second)
         mean = out_of_fold.averaged_with(others)
         unchecked = mean.unchecked
         floor = measured_floor(CrossEntropy(), unchecked.logits, unchecked.labels)

@@ -37,7 +37,7 @@ from noisebound.estimation.floor import random_sample
 from noisebound.estimation.names import EstimationMethod
 from noisebound.estimation.noise import UnknownNoiseWarning
 from noisebound.estimation.predictions import FEWEST_JUDGED, Labels, Matrix, Probs, Values
-from noisebound.estimation.suspects import suspects_of
+from noisebound.estimation.suspects import Suspects, suspects_of
 from noisebound.estimation.transitions import (
     SUREST,
     rate_of,
@@ -173,8 +173,10 @@ def find_label_suspects(
         matrices = check_label_transitions(transition, len(columns)).cpu()
     score = torch.full(observed.shape, -torch.inf, dtype=torch.float64)
     for k, (p, y) in enumerate(columns):
-        true = p if corrected else _through(p, y, matrices[k])
-        suspects = suspects_of(_two_classes(true), y, matrices[k])
+        if corrected:
+            suspects = suspects_of(_two_classes(p), y, matrices[k])
+        else:
+            suspects = suspects_of_label(p, y, matrices[k])
         highest = suspects.score.max().clamp(min=0) if k in unknown else 0.0
         # The ranking of an unknown label may still help, but none can be called wrong.
         score[observed[:, k] >= 0, k] = suspects.score - highest
@@ -186,6 +188,16 @@ def find_label_suspects(
             stacklevel=frames_to_caller(),
         )
     return MultiLabelSuspects(score, observed)
+
+
+def estimate_one_label(predicted: Values, labels: Labels) -> NoiseEstimate:
+    """Return the noise of a single label, of which examples are present and absent."""
+    return _of_label(predicted, labels, "agreement", _ROUNDS).estimate
+
+
+def suspects_of_label(predicted: Values, labels: Labels, transition: Matrix) -> Suspects:
+    """Return the suspects of a single label, by predictions of the observed label."""
+    return suspects_of(_two_classes(_through(predicted, labels, transition)), labels, transition)
 
 
 def _estimate(

@@ -19,6 +19,7 @@ from noisebound.estimation import (
     estimate_annotators,
     estimate_noise,
 )
+from noisebound.estimation.multi_label import suspects_of_label
 from noisebound.estimation.noise import class_weighted
 from noisebound.estimation.suspects import suspects_by_consensus, suspects_by_models
 from noisebound.features.load import examples_fingerprint
@@ -89,6 +90,8 @@ def judge(
     if out_of_fold is not None:
         judged = out_of_fold.with_validation
         probs[judged.positions] = judged.probabilities
+        if train.counts_alike:  # one of several labels
+            found = suspects_of_label(probs[:, 1], train.labels, noise.transition)
     if train.votes is None or not isinstance(noise, EstimatedNoise) or noise.annotators is None:
         return Judgment(probs, found)
     annotators = estimate_annotators(train.votes, probs, names=train.annotators or None)
