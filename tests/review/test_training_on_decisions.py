@@ -227,8 +227,10 @@ def test_decisions_about_other_data_do_not_train(noisy, tmp_path):
     config = TrainingConfig(loss="fce+b", model="linear", epochs=1)
     with pytest.raises(DataError, match="600 examples, and this data has 300"):
         train_run(half, config, tmp_path / "run", corrections=file.path)
-    with pytest.raises(DataError, match="not a file of decisions"):
+    with pytest.raises(DataError, match="does not exist: nobody has decided anything"):
         train_run(noisy, config, tmp_path / "run", corrections=tmp_path / "nowhere.jsonl")
+    with pytest.raises(DataError, match="not a file of decisions"):
+        train_run(noisy, config, tmp_path / "run", corrections=tmp_path)
 
 
 def checked_data(n, count):

@@ -71,7 +71,8 @@ class EstimatedNoise(Noise):
         if others and method == "agreement":
             trusted = out_of_fold.is_trusted
             second = replace(others[0], is_trusted=trusted).unchecked.probabilities
-        is_one_of_several = out_of_fold.counts_alike and len(judged.labels.unique()) == 2
+        has_both = bool(judged.labels.bincount(minlength=2).all())
+        is_one_of_several = out_of_fold.counts_alike and has_both
         if is_one_of_several and method == "agreement":
             estimate = estimate_one_label(judged.probabilities[:, 1], judged.labels)
         else:

@@ -13,8 +13,9 @@ import threading
 from collections.abc import Callable, Iterator, Mapping
 from datetime import UTC, datetime
 from functools import cached_property
+from operator import index
 from pathlib import Path
-from typing import Any, Literal, TypeAlias, TypedDict, Unpack
+from typing import Any, Literal, SupportsIndex, TypeAlias, TypedDict, Unpack
 
 import torch
 from filelock import FileLock
@@ -96,13 +97,13 @@ class ReviewedData:
 
     def check_position(self, position: int) -> int:
         """Return a position, or raise an error if there is no such example."""
-        is_whole = isinstance(position, int) and not isinstance(position, bool)
-        if not is_whole or not 0 <= position < len(self):
+        is_whole = isinstance(position, SupportsIndex) and not isinstance(position, bool)
+        if not is_whole or not 0 <= index(position) < len(self):
             raise InvalidValueError(
-                f"`position` must be that of a training example, 0 … {len(self) - 1}; got "
-                f"{position!r}"
+                f"`position` must be that of a training example, 0 … {len(self) - 1}, as the "
+                f"column position of `suspects` or the review queue has it; got {position!r}"
             )
-        return position
+        return index(position)
 
     def class_index(self, name: str) -> int:
         """Return the index of a class, or raise an error that suggests similar names."""

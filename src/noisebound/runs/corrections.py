@@ -22,6 +22,10 @@ _NO_FILE = "MATRIX.csv"  # stands for a matrix, which does not fit on a command 
 
 def read_corrections(path: str | Path, splits: Splits) -> DecisionFile:
     """Return the decisions in a file, or refuse one that is absent or about other data."""
+    if not Path(path).exists():
+        raise DataError(
+            f"{path} does not exist: nobody has decided anything about that run's labels yet"
+        )
     if not Path(path).is_file():
         raise DataError(
             f"{path} is not a file of decisions: `corrections` is the decisions.jsonl in a run's "

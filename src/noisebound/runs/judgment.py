@@ -111,6 +111,7 @@ def suspects_frame(suspects: Suspects, splits: Splits) -> pl.DataFrame:
     columns: dict[str, Sequence[object]] = {
         "example": positions if names is None else [names[place] for place in positions],
         **({} if splits.ids is None else {"id": [splits.ids[place] for place in positions]}),
+        **({} if names is None else {"position": positions}),  # as `Run.decide` takes it
         "label": classes(train.labels),
         "probability_wrong": suspects.probability[ranking].tolist(),
         "score": suspects.score[ranking].tolist(),
