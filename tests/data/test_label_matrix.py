@@ -162,6 +162,9 @@ def test_images_whose_labels_are_in_a_table(tmp_path):
         ((X, MATRIX), {"targets": ["odd"]}, "`targets` has 1 names, and the labels 3 columns"),
         ((X, MATRIX[:4]), {"targets": NAMES}, "8 inputs but 4 rows of labels"),
         ((X, MATRIX * 0.5), {"targets": NAMES}, "must hold 0 and 1"),
+        ((X, MATRIX), {"targets": ["a", "b", "a"]}, "names a label twice, got a, b, a"),
+        ((X, LISTS), {"targets": NAMES}, "put lists into one column of a table"),
+        ((X, [[0, 1], [0, 1, 1]] * 4), {}, "must be equally long"),
     ],
 )
 def test_labels_that_cannot_be_used(source, options, complaint):
@@ -186,3 +189,29 @@ def test_the_summary_counts_each_label():
     assert summary["classes"] == 3
     assert summary["train"]["labels_per_example"] == 14 / 8
     assert summary["train"]["class_counts"] == {"odd": 4, "large": 4, "loop": 6}
+
+
+def test_a_mask_is_of_missing_labels():
+    masked = np.ma.masked_array(MATRIX, np.zeros_like(MATRIX))
+    masked[0, 0] = np.ma.masked
+    assert load((X, masked), targets=NAMES).train.label_matrix[0].tolist() == [-1, 0, 1]
+    votes = load((X, masked)).train.votes
+    assert votes[:2].tolist() == [[-1, 0, 1], [0, 1, 1]]
+
+
+def test_one_column_of_test_labels_makes_a_matrix_one_of_votes(tmp_path):
+    np.savez(tmp_path / "d.npz", X_train=X, y_train=MATRIX, X_test=X, y_test=MATRIX[:, 0])
+    splits = load(tmp_path / "d.npz")
+    assert splits.train.votes.tolist() == MATRIX.tolist()
+    assert splits.test.labels.tolist() == MATRIX[:, 0].tolist()
+    np.savez(tmp_path / "d.npz", X_train=X, y_train=MATRIX, X_test=X, y_test=MATRIX)
+    assert load(tmp_path / "d.npz").test.label_matrix.tolist() == MATRIX.tolist()
+
+
+def test_one_column_of_words_is_one_label(tmp_path):
+    words = table(pl.DataFrame({"b": ["yes", "no", "no", None] * 2}))
+    words.write_csv(tmp_path / "test.csv")
+    splits = load(words, targets=["b"], test=tmp_path / "test.csv", skip_bad=True)
+    for data in (splits.train, splits.test):
+        assert data.label_names == ("b",)
+        assert data.label_matrix[:, 0].tolist() == [1, 0, 0] * 2

@@ -620,3 +620,9 @@ def test_missing_constant_and_wrong_labels_of_a_matrix():
     with pytest.raises(InvalidValueError, match="must hold 1 for each label that an example has"):
         model.fit(X, noisy + 1)
     assert not hasattr(model, "estimators_")
+
+
+def test_weights_of_another_length_are_refused_for_a_matrix_of_labels():
+    X, _, y = examples(40)
+    with pytest.raises(ValueError, match="sample_weight"):
+        NoiseBoundedClassifier().fit(X, y, sample_weight=np.ones(50))

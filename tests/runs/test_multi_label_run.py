@@ -155,7 +155,7 @@ def test_an_interrupted_fit_resumes_at_its_label(tmp_path, monkeypatch):
     np.testing.assert_array_equal(run.predict_proba(X), straight.predict_proba(X))
 
 
-def test_decisions_are_exported_and_trained_with(tmp_path):
+def test_decisions_are_exported_and_trained_with(tmp_path, monkeypatch, capsys):
     run = nb.fit((X, NOISY), targets=NAMES, out=tmp_path / "run", **QUICK)
     place = int(run.suspects((X, NOISY)).filter(label="loop", suspect="missing")["example"][0])
     run.runs["loop"].decide(place, "present", data=(X, NOISY))
@@ -173,6 +173,10 @@ def test_decisions_are_exported_and_trained_with(tmp_path):
         nb.fit((X, NOISY), targets=NAMES, out=tmp_path / "run", overwrite=True, **QUICK)
     with pytest.raises(DataError, match="is no run with several labels"):
         nb.fit((X, NOISY), targets=NAMES, corrections=tmp_path, **QUICK)
+    monkeypatch.setattr("noisebound.runs.multi_label.train_run", lambda *args, **options: 1 / 0)
+    with pytest.raises(ZeroDivisionError):
+        nb.fit((X, NOISY), **options | {"targets": ("odd", "large", "other"), "show": True})
+    assert "decisions about loop are not used: the data has no such" in capsys.readouterr().err
 
 
 def test_labels_that_cannot_be_learned():

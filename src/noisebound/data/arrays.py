@@ -38,7 +38,8 @@ def arrays_as_splits(
 
     ``label_names`` has the names of several labels at once, of which there is a matrix.
     """
-    train, notes = _with_notes(inputs, labels, label_names=label_names)
+    are_votes = test is not None and not label_names and _is_one_column(test[1])
+    train, notes = _with_notes(inputs, labels, label_names=label_names, are_votes=are_votes)
     known = None if train.label_names else train.class_names
     part = None if test is None else _with_notes(*test, known, train.label_names)[0]
     return Splits(name, train, part, source=source, notes=notes)
@@ -71,8 +72,10 @@ def _with_notes(
     labels: Any,
     class_names: Sequence[str] | None = None,
     label_names: Sequence[str] = (),
+    *,
+    are_votes: bool = False,
 ) -> tuple[Dataset, tuple[str, ...]]:
-    matrix = None if class_names else matrix_in_memory(labels, label_names)
+    matrix = None if class_names or are_votes else matrix_in_memory(labels, label_names)
     if matrix is not None:
         rows = inputs_from_array(inputs)
         if len(rows) != len(matrix.values):
@@ -102,6 +105,12 @@ def _with_notes(
     if len(names) < 2:
         raise DataError(f"all labels are {names[0]!r}: a classifier needs at least two classes")
     return Dataset(_as_inputs(array), indices, names, votes=votes, annotators=annotators), notes
+
+
+def _is_one_column(labels: Any) -> bool:
+    """True for one label per row, so that a matrix to train with holds votes of annotators."""
+    shape = labels.shape if hasattr(labels, "shape") else np.asarray(labels, object).shape
+    return len(shape) == 1 or shape[1:] == (1,)
 
 
 def inputs_from_array(inputs: Any) -> Tensor:

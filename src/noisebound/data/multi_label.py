@@ -8,6 +8,7 @@ import numpy as np
 import polars as pl
 import torch
 from jaxtyping import Int64
+from numpy.typing import NDArray
 from torch import Tensor
 
 from noisebound.data.column_types import as_text, is_scalar, is_string, listed_names
@@ -118,8 +119,15 @@ def matrix_of_array(labels: Any, names: Sequence[str] = ()) -> LabelMatrix:
     if is_frame(labels):
         frame = as_table(labels)
     else:
-        array = np.ma.filled(labels.astype(object), None) if np.ma.isMA(labels) else labels
-        array = np.asarray(array)
+        array = _rectangular(labels)
+        if array is None:
+            raise DataError(
+                "`targets` needs a 0/1 matrix with a column per label; put lists into one column "
+                "of a table"
+            )
+        if np.ma.isMaskedArray(labels):
+            array = array.astype(object)
+            array[np.ma.getmaskarray(labels)] = None
         if array.ndim != 2:
             raise DataError(f"`targets` names labels, which need a matrix, got shape {array.shape}")
         listed = (array[:, place].tolist() for place in range(array.shape[1]))
@@ -127,8 +135,18 @@ def matrix_of_array(labels: Any, names: Sequence[str] = ()) -> LabelMatrix:
         frame = pl.DataFrame({str(k): pl.Series(each) for k, each in enumerate(columns)})
     if names and len(names) != frame.width:
         raise DataError(f"`targets` has {len(names)} names, and the labels {frame.width} columns")
+    if len(set(names)) < len(names):
+        raise DataError(f"`targets` names a label twice, got {', '.join(names)}")
     frame.columns = list(names or frame.columns)
     return matrix_of_columns(frame, "the matrix of labels")
+
+
+def _rectangular(labels: Any) -> NDArray[Any] | None:
+    """Return labels as an array, without a mask, or None if the rows differ in length."""
+    try:
+        return np.asarray(labels)
+    except ValueError:
+        return None
 
 
 def is_indicator(labels: Any) -> bool:
@@ -138,7 +156,9 @@ def is_indicator(labels: Any) -> bool:
     """
     if not is_frame(labels) and not is_matrix(labels):
         return False
-    values = np.asarray(as_table(labels).to_numpy() if is_frame(labels) else labels)
+    values = _rectangular(as_table(labels).to_numpy() if is_frame(labels) else labels)
+    if values is None or np.ma.is_masked(labels):
+        return False
     if values.ndim != 2 or values.shape[1] < 2 or values.dtype.kind not in "biuf":
         return False
     return bool(np.isin(values, (0, 1)).all()) and not bool((values.sum(1) == 1).all())

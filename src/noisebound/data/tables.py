@@ -316,7 +316,7 @@ def rows_with_matrix(
     """Return the rows with several labels at once; those ``known`` are of the training table."""
     where, names = _column_words(options, source), list(options.targets)
     matrix, notes, kept_names = None, list[str](), None
-    if len(names) == 1 and not is_number(frame.schema[names[0]]):
+    if len(names) == 1 and not _is_of_truth(frame[names[0]], known):
         matrix = matrix_of_lists(frame[names[0]], where, known)
     else:
         matrix = matrix_of_columns(frame.select(names), where)
@@ -335,6 +335,14 @@ def rows_with_matrix(
     none = Annotations(pl.Series(dtype=pl.Int64), *(torch.empty(0, dtype=torch.int64),) * 2, ())
     notes += matrix.notes
     return _LabeledRows(frame.drop(names), none, kept_names, tuple(notes), where, matrix)
+
+
+def _is_of_truth(column: pl.Series, known: tuple[str, ...]) -> bool:
+    """True for a column that says whether each row has one label, and so is no list."""
+    if is_number(column.dtype):
+        return True
+    may_be = is_string(column.dtype) and known in ((), (column.name,))
+    return may_be and are_truth_values(column)
 
 
 def _renamed(

@@ -8,7 +8,7 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.base import clone
 from sklearn.dummy import DummyClassifier
 from sklearn.utils import _safe_indexing, check_random_state
-from sklearn.utils.validation import validate_data
+from sklearn.utils.validation import _check_sample_weight, validate_data
 
 from noisebound.errors import InvalidValueError
 
@@ -38,6 +38,8 @@ def fit_labels(
 ) -> None:
     """Fit a classifier per label, and set the attributes that they have in common."""
     X, y = validate_data(estimator, X, y, accept_sparse="csr", dtype=dtype, multi_output=True)
+    if sample_weight is not None:
+        sample_weight = _check_sample_weight(sample_weight, X)
     labels = np.asarray(y.toarray() if hasattr(y, "toarray") else y)
     if not np.isin(labels, (-1, 0, 1)).all():
         raise InvalidValueError(
