@@ -325,7 +325,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     warnings.simplefilter("ignore", nb.UnknownNoiseWarning)
     epochs, trees = EPOCHS, TREES
     if options.quick:
-        options.rows, options.seeds, epochs, trees = [60], 1, 5, 5
+        options.rows, options.seeds, epochs, trees = [90], 1, 5, 5  # 50 neighbors need 75
         options.columns = ["spheres-symmetric-0.2"]
     settings = {each.name: each for each in find_settings(options.columns or ["tables"], "dev")}
     cells: list[dict[str, Any]] = [
