@@ -71,9 +71,25 @@ def test_matrices_count_by_the_classes_at_each_distance():
     mask[..., 6:] = 1
     transition = np.array([[1.0, 0.5], [0.0, 0.5]])  # only class 1 is noisy
     inside = nb.border_bound(CE, mask, [0.0, transition], 2)
-    assert inside == pytest.approx(4 / 32 * math.log(2))
+    # Of the pixels of class 1, half are observed: 4 that are observed were 8.
+    assert inside == pytest.approx(8 / 32 * math.log(2))
     beside = nb.border_bound(CE, mask, [torch.tensor(transition), 0.0], 2)
-    assert beside == pytest.approx(4 / 32 * math.log(2))
+    assert beside == pytest.approx(8 / 32 * math.log(2))
+
+
+def test_matrices_take_the_shares_of_the_true_classes():
+    mask = torch.zeros(1, 10, 10, dtype=torch.int64)
+    mask[:, 7:] = 1  # 30 % observed, so half are truly of class 1
+    bound = nb.border_bound(CE, mask, [[[1.0, 0.4], [0.0, 0.6]]], 2)
+    assert bound == pytest.approx(0.3365, abs=1e-4)
+
+
+def test_pixels_without_a_label_spread_no_border():
+    mask = torch.zeros(1, 9, dtype=torch.int64)
+    mask[0, 3:6], mask[0, 6:] = 255, 1
+    for ignored in (255, -100):
+        given = mask.masked_fill(mask == 255, ignored)
+        assert nb.border_bound(CE, given[None], [0.4, 0.4, 0.0], 2, ignore_index=ignored) == 0
 
 
 def test_a_training_of_the_best_model_reaches_the_floor():

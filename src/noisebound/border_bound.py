@@ -31,7 +31,8 @@ def border_bound(
     Args:
         loss: a noisebound loss, or any function or module of ``(logits, labels)``.
         masks: class indices ``[n, height, width]``, also memory-mapped, or a list of masks of any
-            sizes. They show how many pixels lie at each distance.
+            sizes, as they are observed, with their noise. They show how many pixels lie at each
+            distance.
         noise: the noise of pixels that touch another class, also by a corner, of those one pixel
             farther in, and so on; the last is that of all others. Each is a rate or a matrix
             ``T[noisy, true]``.
@@ -79,7 +80,7 @@ def _distances(
 
     above = highest_around(mask.double().masked_fill(~is_labeled, -torch.inf))
     below = -highest_around((-mask.double()).masked_fill(~is_labeled, -torch.inf))
-    near = (above > mask) | (below < mask)
+    near = is_labeled & ((above > mask) | (below < mask))
     distance = torch.full_like(mask, levels - 1)
     for _ in range(levels - 1):
         distance -= near.long()
@@ -88,7 +89,7 @@ def _distances(
 
 
 def _floor(
-    loss: AnyLoss, noise: ArrayLike, prior: Float64[Tensor, " classes"], num_classes: int
+    loss: AnyLoss, noise: ArrayLike, shares: Float64[Tensor, " classes"], num_classes: int
 ) -> float:
     if np.ndim(noise) == 0:
         return noise_bound(loss, float(torch.as_tensor(noise)), num_classes)
@@ -97,4 +98,8 @@ def _floor(
         raise InvalidValueError(
             f"each matrix of `noise` must be of {num_classes} classes, got {len(transition)}"
         )
-    return transition_bound(loss, transition, prior) if prior.sum() > 0 else 0.0
+    if shares.sum() == 0:
+        return 0.0
+    # The shares are those of the observed classes `T π`, and the floor takes the true ones, `π`.
+    true = torch.linalg.lstsq(transition.cpu(), shares[:, None]).solution[:, 0].clamp(min=0)
+    return transition_bound(loss, transition, true / true.sum() if true.sum() > 0 else shares)

@@ -121,6 +121,11 @@ class BoundedLoss(Monitored, nn.Module):
 
     @bound.setter
     def bound(self, bound: float) -> None:
+        if getattr(self, "floors", None) is not None:
+            raise InvalidValueError(
+                "each label is held at its own floor, and `bound` is their mean: to hold all at "
+                "one level, use BoundedLoss(loss, bound)"
+            )
         self._bound: float | Tensor = check_number("bound", bound)
 
     def forward(
@@ -202,8 +207,10 @@ class NoiseBoundedLoss(BoundedLoss):
         class_prior: ArrayLike | None = None,
     ) -> None:
         rates: Any = noise_rate
+        rates = rates.tolist() if hasattr(rates, "tolist") else rates
         floors = None
         if isinstance(loss, PerLabel):
+            rates = tuple(rates) if isinstance(rates, list) else rates
             floors = _LabelFloors(loss, rates, num_classes, class_prior)
             bound = floors.of_shares().mean()
         else:

@@ -19,6 +19,7 @@ from torch import Tensor, nn
 from noisebound.bayes_risk import ClassLosses, bayes_risk, treats_classes_alike
 from noisebound.checks import (
     ArrayLike,
+    as_float64,
     check_class_prior,
     check_count,
     check_distribution,
@@ -192,6 +193,9 @@ def transition_bound(
     """
     if isinstance(loss, PerLabel):
         matrices = check_label_transitions(transition)
+        shares = as_float64(0.0 if class_prior is None else class_prior)
+        if len(matrices) == 1 and shares.ndim == 1:  # one matrix stands for all labels
+            matrices = matrices.expand(max(1, len(shares)), 2, 2)
         return _mean_of_labels(label_entropies(loss, matrices), class_prior)
     columns = check_transition(transition).mT
     if class_prior is None:

@@ -31,7 +31,13 @@ class NoiseRateWarning(UserWarning):
 
 def as_float64(values: ArrayLike) -> Tensor:
     """Return a float64 tensor, the precision of the theory; a tensor keeps its graph and device."""
-    return torch.as_tensor(values, dtype=torch.float64)
+    return as_tensor(values, torch.float64)
+
+
+def as_tensor(values: Any, dtype: torch.dtype | None = None) -> Tensor:
+    """Return a tensor, also of a table of pandas or polars."""
+    given = np.array(values) if hasattr(values, "to_numpy") else values
+    return torch.as_tensor(given, dtype=dtype)
 
 
 def as_array(values: Any) -> NDArray[Any]:
@@ -76,7 +82,8 @@ def check_indices(name: str, values: Any, count: int) -> Int64[Tensor, " n"]:
 
 def check_targets(targets: Tensor) -> Tensor:
     """Return multi-label targets that are 0, 1, or -1 where none was given."""
-    is_target = (targets == 0) | (targets == 1) | (targets == -1)
+    # To torch, 255 in uint8 equals -1.
+    is_target = (targets == 0) | (targets == 1) | ((targets == -1) & (targets < 0))
     if not bool(is_target.all()):
         raise InvalidValueError(
             "multi-label `labels` must be 0, 1, or -1 where a label was not given; got "

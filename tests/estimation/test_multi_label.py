@@ -1,12 +1,14 @@
 """Multi-label data: planted rates are found, and the suspects are the planted mistakes."""
 
 import numpy as np
+import pandas as pd
+import polars as pl
 import pytest
 import torch
 
 import noisebound as nb
 from noisebound.estimation import EstimatedNoise, OutOfFold
-from noisebound.estimation.multi_label import suspects_of_label
+from noisebound.estimation.multi_label import are_multi_label, suspects_of_label
 
 MISSED, ADDED = (0.4, 0.2, 0.0, 0.3), (0.0, 0.0, 0.1, 0.02)
 PREVALENCE = (0.5, 0.2, 0.3, 0.05)
@@ -187,3 +189,36 @@ def test_the_run_of_a_label_has_the_same_estimate_and_suspects():
     )
     score = suspects_of_label(seen, NOISY[:, 0], noise.transition).score
     torch.testing.assert_close(score, found.score[:, 0])
+
+
+def test_single_labels_may_come_from_a_network():
+    probs = torch.tensor([[0.9, 0.1], [0.2, 0.8]]).repeat(50, 1)
+    labels = torch.tensor([0, 1]).repeat(50)
+    expected = nb.find_suspects(probs, labels).ranking
+    for given in (probs.clone().requires_grad_(), probs.bfloat16()):
+        assert not are_multi_label(given, labels)
+    assert torch.equal(nb.find_suspects(probs.clone().requires_grad_(), labels).ranking, expected)
+
+
+def test_bytes_of_255_are_refused():
+    labels = NOISY.to(torch.uint8).clone()
+    labels[0, 0] = 255
+    with pytest.raises(ValueError, match="got 255"):
+        nb.estimate_noise(PROBS, labels, multi_label=True)
+
+
+@pytest.mark.parametrize("frame", [pd.DataFrame, pl.DataFrame])
+def test_tables(frame):
+    probs, labels = frame(PROBS.numpy()), frame(NOISY.numpy())
+    assert torch.equal(nb.estimate_noise(probs, labels).missed, ESTIMATE.missed)
+    found = nb.find_suspects(probs, labels, transition=ESTIMATE.transitions)
+    assert found.score.shape == PROBS.shape
+    corrupted = nb.corrupt(labels, "missing", 0.3, generator=torch.Generator())
+    assert corrupted.labels.shape == NOISY.shape
+
+
+def test_labels_that_belong_nowhere_have_no_nan():
+    g = torch.Generator().manual_seed(0)
+    labels = (torch.rand(2000, 2, generator=g) < 0.02).long()
+    estimate = nb.estimate_noise(torch.full((2000, 2), 0.001), labels, multi_label=True)
+    assert not estimate.transition.isnan().any()

@@ -186,3 +186,9 @@ def test_sequences_that_do_not_fit(function, changed, message):
     probs, labels, _ = sentences(50)
     with pytest.raises(nb.NoiseboundError, match=message):
         function(*changed(probs, labels))
+
+
+def test_an_empty_sentence_may_be_an_empty_list():
+    probs, labels, _ = sentences()
+    expected = nb.estimate_noise(probs, labels).noise_rate
+    assert nb.estimate_noise([[], *probs, []], [[], *labels, []]).noise_rate == expected

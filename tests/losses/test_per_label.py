@@ -384,3 +384,28 @@ class TestBounding:
 def test_bad_input_is_refused(call, words):
     with pytest.raises((ValueError, TypeError), match=words):
         call(*batch())
+
+
+def test_bytes_of_255_are_no_missing_labels():
+    labels = torch.tensor([[0, 255], [1, 0]], dtype=torch.uint8)
+    with pytest.raises(nb.NoiseboundError, match="got 255"):
+        nb.BinaryCrossEntropy()(torch.zeros(2, 2), labels)
+
+
+@pytest.mark.parametrize("rates", [[0.4, 0.0], np.array([0.4, 0.0]), torch.tensor([0.4, 0.0])])
+def test_rates_may_be_any_pair(rates):
+    loss = nb.NoiseBoundedLoss(nb.BinaryCrossEntropy(), rates, 3)
+    assert loss.noise_rate == pytest.approx((0.4, 0.0))
+    assert "noise_rate=(0.4" in repr(loss)
+
+
+def test_the_bound_of_floors_cannot_be_set():
+    loss = nb.NoiseBoundedLoss(nb.BinaryCrossEntropy(), (0.4, 0.0), 3)
+    with pytest.raises(nb.NoiseboundError, match="its own floor"):
+        loss.bound = 0.3
+
+
+def test_one_matrix_stands_for_all_labels():
+    loss, matrix, prior = nb.BinaryCrossEntropy(), [[1.0, 0.4], [0.0, 0.6]], [0.5, 0.1, 0.1]
+    bound = nb.transition_bound(loss, matrix, prior)
+    assert bound == pytest.approx(nb.noise_bound(loss, (0.4, 0.0), 3, class_prior=prior))

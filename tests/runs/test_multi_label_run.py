@@ -12,7 +12,10 @@ from multi_label_data import NAMES, as_table, examples
 from noisebound.errors import DataError, FolderTakenError, RunError
 from noisebound.runs import MultiLabelRun
 from noisebound.runs.folder import RunFolder
+from noisebound.runs.multi_label import train_labels
 from noisebound.runs.train import train_run
+from noisebound.training.config import TrainingConfig
+from noisebound.training.devices import OneDevice
 
 X, TRUE, NOISY = examples()
 QUICK = {"quick": True, "show": False, "n_jobs": 1, "report": False}
@@ -267,3 +270,23 @@ def test_labels_cannot_have_the_names_of_columns(name):
 def test_a_run_of_labels_is_not_pushed_as_one(run):
     with pytest.raises(RunError, match=r"push the run of each label, such as `run.runs\['odd'\]"):
         run.push_to_hub("user/labels")
+
+
+def test_the_loggers_of_devices_get_each_label_once(tmp_path):
+    logged, ended = [], []
+
+    class Tracker:
+        def log_metrics(self, metrics, step):
+            logged.append(set(metrics))
+
+        def finalize(self, status):
+            ended.append(status)
+
+    devices = OneDevice()
+    devices.loggers = [Tracker()]
+    splits = nb.data.load((X, NOISY), targets=NAMES)
+    config = TrainingConfig(epochs=1, recipe="plain")
+    train_labels(splits, config, tmp_path / "run", fabric=devices, show=False)
+    assert len(logged) == 3
+    assert "odd/train_loss" in logged[0]
+    assert ended == ["success"]

@@ -13,6 +13,7 @@ from torch import Generator, Tensor
 
 from noisebound.checks import (
     ArrayLike,
+    as_tensor,
     check_indices,
     check_noise_rate,
     check_num_classes,
@@ -217,7 +218,7 @@ _ALLOWED = {
 def _corrupt_each_label(
     labels: Any, kind: str, noise_rate: ArrayLike | None, generator: Generator, exact: bool
 ) -> NoisyLabels:
-    given = torch.as_tensor(labels)
+    given = as_tensor(labels)
     if given.ndim != 2 or not given.numel():
         raise InvalidValueError(
             f"{kind} noise takes multi-label data, a matrix of labels 0 and 1; got shape "

@@ -20,7 +20,9 @@ from torch import Tensor
 
 from noisebound.checks import (
     ArrayLike,
+    as_array,
     as_float64,
+    as_tensor,
     check_label_probabilities,
     check_label_transitions,
     check_targets,
@@ -143,7 +145,7 @@ class MultiLabelSuspects:
 
 def are_multi_label(probs: ArrayLike, labels: ArrayLike) -> bool:
     """True for 0/1 labels (-1 if not given) of the shape of ``probs`` that are no distributions."""
-    given, predicted = np.asarray(labels), np.asarray(probs)
+    given, predicted = as_array(labels), as_array(probs)
     if given.ndim != 2 or given.shape != predicted.shape or given.dtype.kind not in "biuf":
         return False
     sum_to_one = np.abs(predicted.sum(1) - 1) <= _SUMS_TO_ONE
@@ -228,13 +230,14 @@ def _estimate(
     count = int(weights.sum())
     matrices = torch.stack([each.transition * each.class_prior for each in by_label])
     joint = torch.einsum("k,kij->ij", weights / count, matrices)
-    rate = float(joint[0, 1] + joint[1, 0])
+    prior, rate = joint.sum(0), float(joint[0, 1] + joint[1, 0])
     low, high = (weights / count @ as_float64([each.interval for each in by_label])).tolist()
     condition = by_label[0].condition
     return MultiLabelEstimate(
         noise_rate=rate,
-        transition=joint / joint.sum(0),
-        class_prior=joint.sum(0),
+        # No example may have any label; a class of none shows no rate.
+        transition=torch.where(prior > 0, joint / prior, torch.eye(2).double()),
+        class_prior=prior,
         interval=(low, high),
         diagnostics=_diagnosis(by_label, method, count),
         words=(
@@ -354,7 +357,7 @@ def _check(
 ) -> tuple[Float64[Tensor, "n labels"], Int64[Tensor, "n labels"]]:
     """Return predictions and labels on the CPU; refuse those that are not multi-label data."""
     predicted = check_label_probabilities(probs).detach().cpu()
-    given = torch.as_tensor(labels).detach().cpu()
+    given = as_tensor(labels).detach().cpu()
     if given.shape != predicted.shape:
         raise InvalidValueError(
             "multi-label `probs` and `labels` must have the same shape [examples, labels], got "

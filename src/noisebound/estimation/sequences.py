@@ -43,7 +43,7 @@ class JoinedTokens:
 def are_sequences(probs: object) -> bool:
     """True for a list of arrays ``[length, classes]``, or their padded array of 3 dimensions."""
     if isinstance(probs, list | tuple):
-        return len(probs) > 0 and np.ndim(probs[0]) == 2
+        return any(np.ndim(each) == 2 for each in probs)
     return getattr(probs, "ndim", 0) == 3
 
 
@@ -54,9 +54,11 @@ def join(probs: Any, labels: Any, name: str = "probs") -> JoinedTokens:
             f"`labels` must be one sequence for each of {len(probs)} sentences, got {len(labels)}"
         )
     rows, given, places = [], [], []
-    classes = np.shape(probs[0])[1]
+    classes = next((np.shape(each)[1] for each in probs if np.ndim(each) == 2), 0)
     for sentence, (of_sentence, tags) in enumerate(zip(probs, labels, strict=True)):
         array, observed = as_array(of_sentence), as_array(tags)
+        if array.shape == (0,):  # a sentence of no tokens, given as []
+            array = array.reshape(0, classes)
         if array.ndim != 2 or array.shape[1] != classes:
             raise InvalidValueError(
                 f"`{name}` must have shape [tokens, {classes}] for each sentence, as for the "

@@ -275,7 +275,8 @@ def _has_missing(labels: Tensor) -> bool:
     low, high = (end.item() for end in labels.aminmax())
     if low >= 0 and high <= 1:
         return False
-    wrong = labels[~(((labels >= 0) & (labels <= 1)) | (labels == -1))]
+    is_missing = (labels == -1) & (labels < 0)  # to torch, 255 in uint8 equals -1
+    wrong = labels[~(((labels >= 0) & (labels <= 1)) | is_missing)]
     if wrong.numel():
         raise InvalidValueError(
             "multi-label `labels` must be 0, 1, a probability, or -1 where none was given; got "

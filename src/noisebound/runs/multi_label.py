@@ -33,7 +33,7 @@ from noisebound.runs.train import train_run
 from noisebound.system.console import print_note
 from noisebound.training.config import TrainingConfig
 from noisebound.training.devices import Devices, OneDevice, first_rank_does
-from noisebound.training.loggers import LabelLogger, Logger
+from noisebound.training.loggers import LabelLogger, Logger, tell
 
 _COLUMNS = frozenset({"example", "id", "changed"})
 """The columns beside those of labels in predictions and corrected labels."""
@@ -326,6 +326,7 @@ def train_labels(
     run of the same labels, which holds the decisions about each.
     """
     fabric, folder = fabric or OneDevice(), RunFolder(out)
+    loggers = (*fabric.loggers, *loggers)
     origin = origin or DataOrigin(data=None)
     record = learnable_labels(splits, may_leave_out=len(origin.targets) == 1)
     is_shown = show and fabric.is_global_zero
@@ -398,8 +399,7 @@ def _finalized(loggers: Sequence[Logger]) -> Iterator[None]:
         yield
         status = "success"
     finally:
-        for each in loggers:
-            each.finalize(status)
+        tell(loggers, "finalize", status)
 
 
 def learnable_labels(splits: Splits, *, may_leave_out: bool) -> LabelsRecord:

@@ -43,7 +43,7 @@ from noisebound.training.config import TrainingConfig
 from noisebound.training.data import TrainingData, split_validation
 from noisebound.training.devices import Devices, OneDevice, first_rank_does
 from noisebound.training.fine_tuning import FineTuned, Unfrozen, check_unfreeze
-from noisebound.training.loggers import Logger
+from noisebound.training.loggers import LabelLogger, Logger, tell
 from noisebound.training.metrics import METRIC_LABELS, EpochMetrics
 from noisebound.training.session import Session
 
@@ -130,7 +130,8 @@ def train_run(
             )
         if result is None:
             keeper = FolderKeeper(folder, config, identity, fabric, checkpoint_seconds)
-            loggers = (*fabric.loggers, *loggers)
+            if not any(isinstance(each, LabelLogger) for each in loggers):
+                loggers = (*fabric.loggers, *loggers)  # else those of all labels hold them
             problem = Problem(
                 data,
                 config,
@@ -144,8 +145,7 @@ def train_run(
                 fitted = fit_network(problem)
                 status = "success"
             finally:
-                for logger in loggers:
-                    logger.finalize(status)  # writes metrics that are still buffered
+                tell(loggers, "finalize", status)  # writes metrics that are still buffered
             name = model_name(data.train, config) if model is None else None
             first_rank_does(
                 fabric,

@@ -1,11 +1,14 @@
 """The trackers of experiments that get the metrics of a training, besides the run's own file."""
 
-from collections.abc import Callable, Mapping
+import re
+import warnings
+from collections.abc import Callable, Mapping, Sequence
 from importlib import import_module
 from pathlib import Path
 from types import ModuleType
 from typing import Any, Literal, Protocol, TypeAlias, cast
 
+from noisebound.checks import frames_to_caller
 from noisebound.errors import InvalidTypeError, needed_for
 
 LoggerName: TypeAlias = Literal["csv", "tensorboard", "mlflow", "wandb", "trackio"]
@@ -14,6 +17,7 @@ PROJECT = "noisebound"
 """The project, or experiment, that runs belong to unless the tracker knows another one."""
 
 _LONGEST = 500  # characters of an option that MLflow takes
+_UNKNOWN_TO_MLFLOW = re.compile(r"[^/\w.\- ]")  # characters
 
 
 class Logger(Protocol):
@@ -26,11 +30,31 @@ class Logger(Protocol):
         """Write what is buffered: training has ended with ``"success"`` or ``"failed"``."""
 
 
+def tell(
+    loggers: Sequence[Logger], method: Literal["log_metrics", "finalize"], *arguments: Any
+) -> None:
+    """Call a method of each logger; one that fails gives a warning, and the training goes on."""
+    for logger in loggers:
+        try:
+            getattr(logger, method)(*arguments)
+        except Exception as error:
+            warnings.warn(
+                f"the logger {_title(logger)} failed in {method}, and the training goes on: "
+                f"{error!r}",
+                stacklevel=frames_to_caller(),
+            )
+
+
+def _title(logger: Logger) -> str:
+    return getattr(logger, "title", type(logger).__name__)
+
+
 class LoggerFunction:
     """A function of ``(metrics, step)`` as a logger."""
 
     def __init__(self, function: Callable[[dict[str, float], int], object]) -> None:
         self._function = function
+        self.title = getattr(function, "__name__", type(function).__name__)
 
     def log_metrics(self, metrics: dict[str, float], step: int) -> None:
         self._function(metrics, step)
@@ -47,6 +71,7 @@ class LabelLogger:
 
     def __init__(self, logger: Logger, label: str, before: int) -> None:
         self._logger, self._label, self._before = logger, label, before
+        self.title = _title(logger)
 
     def log_metrics(self, metrics: dict[str, float], step: int) -> None:
         named = {f"{self._label}/{name}": value for name, value in metrics.items()}
@@ -65,15 +90,18 @@ class TrackedRun:
     def __init__(self, package: str, name: str, settings: Mapping[str, Any]) -> None:
         with needed_for(f"`logger` {package}", package, package):
             self._tracker = import_module(package)
-        self._is_mlflow = package == "mlflow"
+        self.title, self._is_mlflow = package, package == "mlflow"
         self._name, self._settings = name, dict(settings)
         self._is_begun = self._is_own = False
 
     def log_metrics(self, metrics: dict[str, float], step: int) -> None:
         if not self._is_begun:
             self._begin()
-        log = self._tracker.log_metrics if self._is_mlflow else self._tracker.log
-        log(metrics, step=step)
+        if self._is_mlflow:  # which refuses names such as "R&B/train_loss"
+            names = (_UNKNOWN_TO_MLFLOW.sub("_", name).lstrip("/") for name in metrics)
+            self._tracker.log_metrics(dict(zip(names, metrics.values(), strict=True)), step=step)
+        else:
+            self._tracker.log(metrics, step=step)
 
     def _begin(self) -> None:
         tracker, self._is_begun = self._tracker, True

@@ -21,7 +21,7 @@ from noisebound.training.devices import (
     first_rank_does,
     keep_freed_memory,
 )
-from noisebound.training.loggers import Logger
+from noisebound.training.loggers import Logger, tell
 from noisebound.training.metrics import EpochMetrics
 from noisebound.training.state import TrainingState
 
@@ -78,8 +78,7 @@ class Session:
         if self.devices.is_global_zero:
             known = metrics.model_dump(exclude_none=True, exclude={"epoch"})
             found = {f"{prefix}{name}": value for name, value in known.items()}
-            for logger in self.loggers:
-                logger.log_metrics(found, metrics.epoch)
+            tell(self.loggers, "log_metrics", found, metrics.epoch)
 
     def announce(self, line: str) -> None:
         """Print a line about the next step on standard error."""
