@@ -202,6 +202,7 @@ def constant(value):
     ("frame", "options", "complaint"),
     [
         (wide().with_columns(cy=constant(None)), {"target": NAMES}, "'cy' holds no label"),
+        (wide().with_columns(cy=constant("red")), {"target": NAMES}, "'cy' has no label in common"),
         (wide().with_columns(cy=pl.lit(7)), {"target": NAMES}, "'ann' holds text.*'cy' holds numb"),
         (wide(), {"target": ("ann", "ann")}, "twice"),
         (wide(), {"target": NAMES, "item": "x"}, "either one row per label"),

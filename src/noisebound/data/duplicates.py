@@ -72,7 +72,8 @@ class Duplicates:
         sets = sorted(self.sets, key=lambda each: not differs[tuple(each)])
         return sets, (
             f"{sum(map(len, sets)):,} examples are copies or near copies of one another, in "
-            f"{len(sets):,} sets, {sum(differs.values()):,} of them with different labels"
+            f"{len(sets):,} {'set' if len(sets) == 1 else 'sets'}, "
+            f"{sum(differs.values()):,} of them with different labels"
         )
 
     def note(self, labels: Int64[Tensor, " n"], name: Callable[[int], str]) -> str | None:

@@ -37,6 +37,9 @@ class Annotations(NamedTuple):
         return votes
 
 
+_MANY = 10  # labels of an annotator, after which another vocabulary is no chance; heuristic
+
+
 def of_columns(labels: pl.DataFrame, where: str, *, are_named: bool = True) -> Annotations:
     """Return the labels of a table with one column per annotator, null where one is missing."""
     present = torch.from_numpy(np.stack([each.is_not_null().to_numpy() for each in labels]))
@@ -208,6 +211,16 @@ def check_votes(votes: Int64[Tensor, "n annotators"], names: Sequence[str], wher
         raise DataError(
             f"{where}: each example has one label only, in one of {len(names)} columns: put the "
             "labels into one column, and who gave them into another: `annotator`"
+        )
+    if len(names) < 2:
+        return
+    count = int(votes.max()) + 1
+    uses = torch.stack([each[each >= 0].bincount(minlength=count) > 0 for each in votes.T])
+    is_alone = (uses & (uses.sum(0) > 1)).sum(1) == 0
+    for place in (is_alone & (cast.sum(0) >= _MANY)).nonzero().flatten().tolist():
+        raise DataError(
+            f"{where}: {names[place]!r} has no label in common with the other columns: name "
+            "columns in which several annotators label the same thing"
         )
 
 
