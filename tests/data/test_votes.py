@@ -10,7 +10,7 @@ import torch
 from hypothesis import given, strategies as st
 
 from noisebound.data import DataError, load
-from noisebound.data.votes import majority_vote
+from noisebound.data.votes import check_votes, majority_vote
 
 X = np.arange(12.0).reshape(6, 2)
 VOTES = [["a", "a", "b"], ["b", "b", None], ["a", None, None], ["b", "b", "b"], ["a", "a", "a"],
@@ -202,7 +202,6 @@ def constant(value):
     ("frame", "options", "complaint"),
     [
         (wide().with_columns(cy=constant(None)), {"target": NAMES}, "'cy' holds no label"),
-        (wide().with_columns(cy=constant("red")), {"target": NAMES}, "'cy' has no label in common"),
         (wide().with_columns(cy=pl.lit(7)), {"target": NAMES}, "'ann' holds text.*'cy' holds numb"),
         (wide(), {"target": ("ann", "ann")}, "twice"),
         (wide(), {"target": NAMES, "item": "x"}, "either one row per label"),
@@ -266,3 +265,11 @@ def test_the_majority_has_as_many_votes_as_any(data):
     for row, label in zip(votes, chosen, strict=True):
         counts = row[row >= 0].bincount(minlength=c)
         assert counts[label] == counts.max()
+
+
+def test_columns_of_other_things_are_no_annotators():
+    votes = torch.tensor([[0, 0, 2], [1, 1, 3], [0, 1, 2], [1, 1, 3], [0, 0, 2]]).repeat(2, 1)
+    with pytest.raises(DataError, match="x: 'color' has no label in common with the other"):
+        check_votes(votes, ("ann", "bob", "color"), "x")
+    check_votes(votes[:, :2], ("ann", "bob"), "x")
+    check_votes(votes[:5], ("ann", "bob", "color"), "x")  # five labels say little
