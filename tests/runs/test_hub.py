@@ -1,6 +1,7 @@
 """Runs go to the Hugging Face hub as they are, without private data, and come back from there."""
 
 import json
+import shutil
 
 import numpy as np
 import polars as pl
@@ -9,8 +10,10 @@ from huggingface_hub import ModelCard
 
 import noisebound as nb
 from hub_on_disk import use_hub_on_disk
+from noisebound.data import EmbeddedBy
 from noisebound.errors import RunError
 from noisebound.runs.hub import _public_name, write_published
+from noisebound.runs.saved_model import change_backbone
 
 RNG = np.random.default_rng(0)
 X = RNG.normal(size=(200, 3))
@@ -116,7 +119,17 @@ def test_annotators_have_no_names(tmp_path):
     assert nb.load_run(tmp_path).annotators["annotator"].to_list() == ["annotator 1", "annotator 2"]
 
 
-def test_local_encoders_have_no_path(tmp_path):
+def test_local_encoders_have_no_path(run, tmp_path):
+    copy = shutil.copytree(run.path, tmp_path / "copy")
+    name = f"hf:{tmp_path}/Ms. Secret/encoder"
+    change_backbone(copy, EmbeddedBy(name, None, "features"))
+    origin = json.loads((copy / "data.json").read_text()) | {"backbone": name}
+    (copy / "data.json").write_text(json.dumps(origin))
+    (tmp_path / "out").mkdir()
+    write_published(nb.load_run(copy), tmp_path / "out", "user/flowers")
+    for file in ("README.md", "model.json", "data.json"):
+        assert "Secret" not in (tmp_path / "out" / file).read_text()
+    assert nb.load_run(tmp_path / "out").saved_model.card.backbone.name == "hf:encoder"
     assert _public_name(f"hf:{tmp_path}/Ms. Secret/encoder?pooling=cls") == "hf:encoder?pooling=cls"
     assert _public_name(f"onnx:{tmp_path}/encoder.onnx") == "onnx:encoder.onnx"
     assert _public_name("hf:facebook/dinov2-small") == "hf:facebook/dinov2-small"

@@ -4,6 +4,7 @@ import json
 import shutil
 from collections.abc import Iterator
 from contextlib import suppress
+from dataclasses import replace
 from importlib.metadata import version
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -14,6 +15,7 @@ from noisebound.estimation import EstimatedNoise
 from noisebound.learners.neighbors import FittedNeighbors
 from noisebound.learners.stored import members_of
 from noisebound.runs.folder import RunFolder
+from noisebound.runs.saved_model import change_backbone
 
 if TYPE_CHECKING:
     from noisebound.runs.run import Run
@@ -63,10 +65,9 @@ def write_published(run: "Run", out: Path, repo: str, *, with_examples: bool = F
         _ = run.scores
     for path in published(run.folder):
         shutil.copyfile(path, out / path.name)
-    card = json.loads(run.folder.card.read_text(encoding="utf-8"))
-    if card.get("backbone"):
-        card["backbone"]["name"] = _public_name(card["backbone"]["name"])
-        (out / run.folder.card.name).write_text(json.dumps(card, indent=2) + "\n", encoding="utf-8")
+    made_by = run.saved_model.card.backbone
+    if made_by is not None and _public_name(made_by.name) != made_by.name:
+        change_backbone(out, replace(made_by, name=_public_name(made_by.name)))
     result = out / run.folder.result.name
     record = _without_names(json.loads(result.read_text(encoding="utf-8")))
     result.write_text(json.dumps(record, indent=2) + "\n", encoding="utf-8")

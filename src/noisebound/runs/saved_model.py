@@ -152,6 +152,15 @@ class SavedModel:
         return cls(model, card, encoder_weights)
 
 
+def change_backbone(folder: str | Path, made_by: EmbeddedBy) -> None:
+    """Describe the backbone of a saved model anew, with the checksum of the card that follows."""
+    files = RunFolder(folder)
+    changed = read_model(files.card, ModelCard).model_copy(update={"backbone": made_by})
+    card, (weights, about) = changed.model_dump_json(indent=2), load_tensors(files.weights)
+    save_tensors(files.weights, weights, about | {"card": _checksum(card.encode())})
+    write_text(files.card, card)
+
+
 def _needed(path: Path, read: Callable[[Path], Content]) -> Content:
     """Return the content of a file that was written with the model."""
     try:
