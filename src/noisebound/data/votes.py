@@ -37,7 +37,7 @@ class Annotations(NamedTuple):
         return votes
 
 
-_MANY = 10  # labels of an annotator, after which another vocabulary is no chance; heuristic
+_MANY = 10  # examples that others label too, after which another vocabulary is no chance; heuristic
 
 
 def of_columns(labels: pl.DataFrame, where: str, *, are_named: bool = True) -> Annotations:
@@ -217,7 +217,8 @@ def check_votes(votes: Int64[Tensor, "n annotators"], names: Sequence[str], wher
     count = int(votes.max()) + 1
     uses = torch.stack([each[each >= 0].bincount(minlength=count) > 0 for each in votes.T])
     is_alone = (uses & (uses.sum(0) > 1)).sum(1) == 0
-    for place in (is_alone & (cast.sum(0) >= _MANY)).nonzero().flatten().tolist():
+    shared = (cast & (cast.sum(1, keepdim=True) > 1)).sum(0)
+    for place in (is_alone & (shared >= _MANY)).nonzero().flatten().tolist():
         raise DataError(
             f"{where}: {names[place]!r} has no label in common with the other columns: name "
             "columns in which several annotators label the same thing"
