@@ -218,7 +218,14 @@ def test_tables(frame):
 
 
 def test_labels_that_belong_nowhere_have_no_nan():
-    g = torch.Generator().manual_seed(0)
-    labels = (torch.rand(2000, 2, generator=g) < 0.02).long()
-    estimate = nb.estimate_noise(torch.full((2000, 2), 0.001), labels, multi_label=True)
-    assert not estimate.transition.isnan().any()
+    """If all labels look added, no true label shows the rate at which it is missed."""
+    nowhere = 0
+    for seed in range(10):
+        g = torch.Generator().manual_seed(seed)
+        labels = (torch.rand(500, 1, generator=g) < 0.02).long()
+        estimate = nb.estimate_noise(torch.rand(500, 1, generator=g), labels, multi_label=True)
+        assert not estimate.transition.isnan().any()
+        if estimate.prevalence == 0:
+            nowhere += 1
+            assert estimate.transition[:, 1].tolist() == [0, 1]
+    assert nowhere
