@@ -8,7 +8,7 @@ import torch
 
 import noisebound as nb
 from noisebound.estimation import EstimatedNoise, OutOfFold
-from noisebound.estimation.multi_label import are_multi_label, suspects_of_label
+from noisebound.estimation.multi_label import are_multi_label, of_true_label, suspects_of_label
 
 MISSED, ADDED = (0.4, 0.2, 0.0, 0.3), (0.0, 0.0, 0.1, 0.02)
 PREVALENCE = (0.5, 0.2, 0.3, 0.05)
@@ -229,3 +229,12 @@ def test_labels_that_belong_nowhere_have_no_nan():
             nowhere += 1
             assert estimate.transition[:, 1].tolist() == [0, 1]
     assert nowhere
+
+
+@pytest.mark.parametrize("share", [0.0, 0.5, 1.0])
+def test_predictions_of_observed_labels_become_those_of_true_labels(share):
+    missed, added, true = 0.4, 0.1, np.linspace(0, 1, 5, dtype=np.float32)
+    matrix = torch.tensor([[1 - added, missed], [added, 1 - missed]], dtype=torch.float64)
+    observed = added + (1 - missed - added) * true
+    mean = share * observed + (1 - share) * true
+    np.testing.assert_allclose(of_true_label(mean, matrix, share), true, atol=1e-6)

@@ -52,6 +52,7 @@ _ROUNDS = 2  # of calibration; by `benchmarks/multi_label.py` on digits, a third
 _LEAST = 1e-4  # distance of a probability from zero and one
 _SLOPES = (0.05, 20.0)  # of the calibrated logits; certain predictions have no limit
 _SUMS_TO_ONE = 1e-4
+_LEAST_SCALE = 0.1  # of probabilities of the true label to observed ones; heuristic
 _MOST_LISTED = 5
 
 
@@ -200,6 +201,20 @@ def estimate_one_label(predicted: Values, labels: Labels) -> NoiseEstimate:
 def suspects_of_label(predicted: Values, labels: Labels, transition: Matrix) -> Suspects:
     """Return the suspects of a single label, by predictions of the observed label."""
     return suspects_of(_two_classes(_through(predicted, labels, transition)), labels, transition)
+
+
+def of_true_label(
+    present: NDArray[np.float32], transition: Matrix, share: float
+) -> NDArray[np.float32]:
+    """Return the probability that a label belongs to each example.
+
+    Annotators miss labels, so a model of their labels predicts too few. ``present`` is the mean
+    prediction of several models, of which this ``share`` learned the labels as they are.
+    """
+    missed, added = float(transition[0, 1]), float(transition[1, 0])
+    scale = max(_LEAST_SCALE, 1 - share * (missed + added))
+    true: NDArray[np.float32] = np.clip((present - share * added) / scale, 0, 1)
+    return true
 
 
 def _estimate(

@@ -13,7 +13,7 @@ import torch
 from numpy.typing import NDArray
 from pydantic import BaseModel, ConfigDict
 from sklearn.metrics import average_precision_score, f1_score
-from torch import nn
+from torch import Tensor, nn
 
 from noisebound.data import DataOrigin, ReadingOptions, Splits
 from noisebound.data.column_types import listed_names
@@ -21,7 +21,7 @@ from noisebound.data.multi_label import FEWEST, unlearnable
 from noisebound.data.options import validated
 from noisebound.errors import DataError, FolderTakenError, RunError
 from noisebound.estimation import EstimatedNoise, Noise, OutOfFold
-from noisebound.estimation.multi_label import estimate_label_noise
+from noisebound.estimation.multi_label import estimate_label_noise, of_true_label
 from noisebound.features import BackboneLike
 from noisebound.runs.folder import RunFolder, read_model, write_model
 from noisebound.runs.hub import HUB, downloaded
@@ -125,7 +125,11 @@ class MultiLabelRun:
         return (self.predict_proba(new) > 0.5).astype(np.int64)
 
     def predict_proba(self, new: Any) -> NDArray[np.float32]:
-        """Return the probability that an example has a label, ``[n, labels]``."""
+        """Return the probability that an example truly has a label, ``[n, labels]``.
+
+        The run of a label alone predicts the labels as annotators give them, if its models learned
+        those. Here, such predictions are corrected by the rates of missed and of added labels.
+        """
         return self._probabilities(self._new_examples(new, ReadingOptions()))
 
     def predictions(
@@ -159,7 +163,7 @@ class MultiLabelRun:
 
     def _probabilities(self, found: dict[str, NewExamples]) -> NDArray[np.float32]:
         columns = [
-            run.saved_model.probabilities(found[name].inputs)[:, 1].numpy()
+            _of_true_label(run, run.saved_model.probabilities(found[name].inputs))
             for name, run in self.runs.items()
         ]
         return np.stack(columns, axis=1)
@@ -256,7 +260,7 @@ class MultiLabelRun:
         for k, run in enumerate(self.runs.values()):
             found = run.test_probabilities(run.training_data(splits))
             if found is not None:
-                probs[true[:, k] >= 0, k] = found[:, 1].numpy()
+                probs[true[:, k] >= 0, k] = _of_true_label(run, found)
         is_known = true >= 0
         columns = [(true[known, k], probs[known, k]) for k, known in enumerate(is_known.T)]
         mixed = [(each, share) for each, share in columns if 0 < each.sum() < len(each)]
@@ -268,6 +272,13 @@ class MultiLabelRun:
             subset_accuracy=float(is_right[whole].all(1).mean()) if whole.any() else None,
             labels=labels,
         )
+
+
+def _of_true_label(run: Run, probs: Tensor) -> NDArray[np.float32]:
+    present: NDArray[np.float32] = probs[:, 1].numpy()
+    if run.recipe is None or run.noise.rate is None or run.noise.unknown_because is not None:
+        return present
+    return of_true_label(present, run.noise.transition, run.recipe.share_as_given)
 
 
 def noise_frame(noises: Mapping[str, Noise]) -> pl.DataFrame:

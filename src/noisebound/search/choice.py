@@ -41,6 +41,12 @@ class Choice:
         return RECIPES[self.chosen.recipe]
 
     @property
+    def share_as_given(self) -> float:
+        """The share of the members that learned the labels as they are."""
+        uses = [RECIPES[each.recipe].labels for each in self.members]
+        return uses.count("as they are") / len(uses)
+
+    @property
     def network(self) -> Evidence | None:
         """The member that is a network, if there is one."""
         return next((each for each in self.members if each.learner == "network"), None)

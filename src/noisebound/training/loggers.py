@@ -8,7 +8,6 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any, Literal, Protocol, TypeAlias, cast
 
-from noisebound.checks import frames_to_caller
 from noisebound.errors import InvalidTypeError, needed_for
 
 LoggerName: TypeAlias = Literal["csv", "tensorboard", "mlflow", "wandb", "trackio"]
@@ -38,6 +37,8 @@ def tell(
         try:
             getattr(logger, method)(*arguments)
         except Exception as error:
+            from noisebound.checks import frames_to_caller  # torch is not imported for --help
+
             warnings.warn(
                 f"the logger {_title(logger)} failed in {method}, and the training goes on: "
                 f"{error!r}",

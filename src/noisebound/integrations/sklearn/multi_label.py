@@ -11,6 +11,7 @@ from sklearn.utils import _safe_indexing, check_random_state
 from sklearn.utils.validation import _check_sample_weight, validate_data
 
 from noisebound.errors import InvalidValueError
+from noisebound.estimation.multi_label import of_true_label
 
 if TYPE_CHECKING:
     from noisebound.integrations.sklearn.classifier import NoiseBoundedClassifier
@@ -84,8 +85,12 @@ def _constant(label: int, known: NDArray[Any]) -> DummyClassifier:
 
 
 def label_probabilities(estimators: list[Any], X: Any) -> NDArray[Any]:
-    """Return the probability that an example has each label, ``[n, labels]``."""
+    """Return the probability that an example truly has each label, ``[n, labels]``."""
     columns = []
     for each in estimators:  # without the label among the classes, it is never there
-        columns.append(each.predict_proba(X)[:, each.classes_ == 1].sum(axis=1))
+        present = each.predict_proba(X)[:, each.classes_ == 1].sum(axis=1)
+        choice, noise = getattr(each, "recipe_", None), getattr(each, "noise_estimate_", None)
+        if choice is not None and noise is not None and noise.diagnostics.rejection is None:
+            present = of_true_label(present, noise.transition, choice.share_as_given)
+        columns.append(present)
     return np.stack(columns, axis=1)
