@@ -52,6 +52,7 @@ _ROUNDS = 2  # of calibration; by `benchmarks/multi_label.py` on digits, a third
 _LEAST = 1e-4  # distance of a probability from zero and one
 _SLOPES = (0.05, 20.0)  # of the calibrated logits; certain predictions have no limit
 _SUMS_TO_ONE = 1e-4
+_ORDER = 1e-3  # share of the observed probability
 _LEAST_SCALE = 0.1  # of probabilities of the true label to observed ones; heuristic
 _MOST_LISTED = 5
 
@@ -214,7 +215,7 @@ def of_true_label(
     missed, added = float(transition[0, 1]), float(transition[1, 0])
     scale = max(_LEAST_SCALE, 1 - share * (missed + added))
     true: NDArray[np.float32] = np.clip((present - share * added) / scale, 0, 1)
-    return true
+    return true + _ORDER * (present - true)  # the order of those that are cut off stays
 
 
 def _estimate(
